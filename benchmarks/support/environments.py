@@ -60,18 +60,21 @@ def environment(python: str | None = None) -> Path:
     if not marker.exists():
         print(f"creating {folder.relative_to(ROOT)}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([base, "-m", "venv", folder], check=True)
-        subprocess.run([found, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], check=True)
+        subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)  # Debian's have none to give
+        subprocess.run([*_pip(found), *PACKAGES], check=True)
         marker.write_text("\n".join(PACKAGES))
     return found
+
+
+def _pip(python: Path) -> list[str | Path]:
+    return [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
 
 
 def add_peers(python: Path) -> list[str]:
     """Installs the peers into the environment; the names of those that could be had."""
     found = []
     for peer in PEERS:
-        command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", peer]
-        if subprocess.run(command, capture_output=True).returncode == 0:
+        if subprocess.run([*_pip(python), "--only-binary", ":all:", peer], capture_output=True).returncode == 0:
             found.append(peer)
     return found
 

@@ -39,7 +39,7 @@
 #define START_OF_PYTHON 5 /* no start: the process has loaded an interpreter, and its start record names none */
 
 #define PYTHON_STACKS 1        /* its stacks can be read */
-#define PYTHON_FREE_THREADED 2 /* it has no GIL */
+#define PYTHON_FREE_THREADED 2 /* a free-threaded build, which may run with a GIL all the same */
 
 /* The start of a process. Exec starts a new one: a process here is one image. Payload: path of the executable, then the
  * command line, NUL-separated. */

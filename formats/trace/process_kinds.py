@@ -18,7 +18,13 @@ PROCESS_KINDS: tuple[Kind, ...] = (
             Column("command", "list<string>", "", "command line", "not recorded: --no-argv"),
             Column("python_version", "string", "", "version of the interpreter", "no Python in this image"),
             Column("stacks", "bool", "", "Python stacks could be read"),
-            Column("free_threaded", "bool", "", "the interpreter has no GIL", "no Python in this image"),
+            Column(
+                "free_threaded",
+                "bool",
+                "",
+                "the interpreter is a free-threaded build, whether or not it runs with a GIL",
+                "no Python in this image",
+            ),
             Column(
                 "end_ns",
                 "int64",

@@ -20,5 +20,5 @@ EXPORT int scalene_layout(uint32_t version, const char *runtime) {
   struct python_layout room;
   const struct python_layout *layout = pylayout_for(version, runtime, &room);
   if (!layout) return -1;
-  return layout->tstate_frame < 0;
+  return pylayout_needs_reads(layout);
 }

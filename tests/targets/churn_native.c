@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
-#define PAGE 4096
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 #define DEEPEST 12
 
 /* Computes for some microseconds below `depth` frames. */

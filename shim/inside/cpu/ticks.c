@@ -104,7 +104,7 @@ static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ?
 
 static bool stacks_possible(void) {
   /* Python 3.11 and 3.12 have a window in which the frame pointer is garbage: plain reads could crash there. */
-  return python_layout && (!safe_read_refused() || python_layout->tstate_frame >= 0);
+  return python_layout && (!safe_read_refused() || !pylayout_needs_reads(python_layout));
 }
 
 static void note_sub_interpreters(void) {

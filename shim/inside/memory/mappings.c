@@ -386,30 +386,88 @@ bool mappings_are_resident_part(uintptr_t address) {
   return group != 0;
 }
 
+/* ---- pages that are given back ---- */
+
 /* An interpreter that ends gives everything back. */
 static bool is_first_of_the_end(void) {
   static _Atomic bool was_seen;
-  return python_finalizing() && !atomic_exchange(&was_seen, true);
+  return !atomic_load_explicit(&was_seen, memory_order_relaxed) && python_finalizing() &&
+         !atomic_exchange(&was_seen, true);
+}
+
+static bool is_any_in_group(uintptr_t start, uintptr_t end) {
+  for (size_t at = first_after(start); at < range_count && ranges[at].start < end; at++) {
+    if (ranges[at].kind.group) return true;
+  }
+  return false;
+}
+
+/* Takes the resident pages of [start, end) from a group. Those that a count has passed must leave it, too. */
+static void release_part(uint16_t group, uintptr_t start, uintptr_t end) {
+  int64_t bytes = 0, found = 0;
+  for (uint64_t pages = 0; start < end && pages < RELEASE_PAGES;) {
+    size_t piece = pages_of_piece(start, end);
+    int64_t resident = (int64_t)(resident_in(start, piece, 0) * PAGE);
+    bytes += resident;
+    if (start < counted_to) found += resident;
+    pages += piece;
+    start += piece * PAGE;
+  }
+  if (residency_release(group, bytes, found)) residency_take_released(group, frames_current());
+}
+
+static void release_range(uintptr_t start, uintptr_t end) {
+  for (size_t at = first_after(start); at < range_count && ranges[at].start < end; at++) {
+    const struct range *range = &ranges[at];
+    if (!range->kind.group) continue;
+    release_part(range->kind.group, range->start > start ? range->start : start, range->end < end ? range->end : end);
+  }
+}
+
+static void count_and_release(uintptr_t start, uintptr_t end, bool go) {
+  int64_t before_ns = 0;
+  bool ended = true;
+  if (!lock_at_once()) return;
+  bool within = is_any_in_group(start, end), looks = within && (is_first_of_the_end() || residency_is_due());
+  if (looks) {
+    before_ns = clock_thread_cpu_ns();
+    ended = count_to_the_end(0); /* who gives pages back says nothing about who has touched them */
+  }
+  if (within && go) release_range(start, end);
+  unlock();
+  if (looks) residency_put_off(clock_thread_cpu_ns() - before_ns, ended);
+}
+
+static uintptr_t round_up(size_t bytes) { return (bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1); }
+
+static bool is_range(uintptr_t start, size_t bytes) {
+  return bytes > 0 && start % PAGE == 0 && start < ADDRESSES && bytes <= ADDRESSES - start;
 }
 
 /* Before pages are given back: what was touched since the last count is counted while it is there, also in a program that
- * waited and so had no tick. The stack that gives it back says nothing about who has touched it. */
-static void look_before_release(uintptr_t start) {
-  if (likely(!residency_has_groups()) || this_memory.busy || !recording()) return;
-  bool is_last = is_first_of_the_end();
-  if (!is_last && !residency_may_be_due()) return;
+ * waited and so had no tick. `go`: the pages go at once. */
+static void before_release(uintptr_t start, size_t bytes, bool go) {
+  if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts() || !is_range(start, bytes)) return;
   int saved_errno = errno;
-  fork_check();
-  if (mappings_are_resident_part(start) && (is_last || residency_is_due())) look(0, TO_THE_END);
+  uint32_t section = seal_enter(); /* clocks and stacks make system calls, too */
+  if (!sealed() && recording()) {
+    fork_check();
+    count_and_release(start, start + round_up(bytes), go);
+  }
+  seal_leave(section);
   errno = saved_errno;
 }
 
 /* What the parent has touched is not the child's growth. */
 void mappings_prefork(void) {
-  if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts() || !recording()) return;
+  if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts()) return;
   int saved_errno = errno;
-  fork_check();
-  look(0, TO_THE_END);
+  uint32_t section = seal_enter();
+  if (!sealed() && recording()) {
+    fork_check();
+    if (residency_may_be_due() || residency_has_faulted()) look(0, TO_THE_END);
+  }
+  seal_leave(section);
   errno = saved_errno;
 }
 
@@ -422,14 +480,8 @@ void mappings_note_fault(uintptr_t address, uint64_t faults, uint64_t stack) {
 
 /* ---- effects of the calls ---- */
 
-static uintptr_t round_up(size_t bytes) { return (bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1); }
-
 static bool counting(const void *caller) {
   return memory_counts() && recording() && !this_memory.python_depth && !next_is_allocators(caller);
-}
-
-static bool is_range(uintptr_t start, size_t bytes) {
-  return bytes > 0 && start % PAGE == 0 && start < ADDRESSES && bytes <= ADDRESSES - start;
 }
 
 /* Takes a range out before it is unmapped. Returns the number of parts; stores the last one in `last`. */
@@ -494,7 +546,7 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
 /* ---- the exported functions ---- */
 
 static void *map(void *address, size_t bytes, int protection, int flags, int fd, off_t offset, const void *caller) {
-  if (memory_counts() && (flags & MAP_FIXED)) look_before_release((uintptr_t)address);
+  if (flags & MAP_FIXED) before_release((uintptr_t)address, bytes, true);
   void *start = next.mmap ? next.mmap(address, bytes, protection, flags, fd, offset)
                           : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
   if (start == MAP_FAILED || !memory_counts()) return start;
@@ -531,7 +583,7 @@ static void put_back(int parts, const struct range *last) {
 
 EXPORT int munmap(void *address, size_t bytes) {
   struct range last;
-  if (memory_counts()) look_before_release((uintptr_t)address);
+  before_release((uintptr_t)address, bytes, true);
   int parts = note_unmapped((uintptr_t)address, bytes, &last);
   int result = next.munmap ? next.munmap(address, bytes) : (int)syscall(SYS_munmap, address, bytes);
   if (result && parts) put_back(parts, &last);
@@ -545,12 +597,10 @@ EXPORT int mprotect(void *address, size_t bytes, int protection) {
   return result;
 }
 
-static bool gives_back(int advice) {
-  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED;
-}
-
+/* After MADV_FREE the kernel takes pages only when it needs them. */
 EXPORT int madvise(void *address, size_t bytes, int advice) {
-  if (memory_counts() && gives_back(advice)) look_before_release((uintptr_t)address);
+  bool go = advice == MADV_DONTNEED || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED;
+  if (go || advice == MADV_FREE) before_release((uintptr_t)address, bytes, go);
   return next.madvise ? next.madvise(address, bytes, advice) : (int)syscall(SYS_madvise, address, bytes, advice);
 }
 
@@ -590,6 +640,7 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
   va_start(more, flags);
   void *wanted = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(more, void *) : NULL;
   va_end(more);
+  if (bytes < before) before_release((uintptr_t)address + bytes, before - bytes, true);
   if (memory_counts() && range_count) fork_check();
   if (!memory_counts() || !range_count || !recording() || !lock()) {
     return remap(address, before, bytes, flags, wanted);

@@ -27,6 +27,8 @@
 #define YOUNG_NS 1000000000
 #define LEAST_PAUSE_NS 20000000 /* between two counts; the steps of one have a shorter pause */
 #define PAUSE_FACTOR 100        /* counts may take one percent of one processor */
+#define CLAIM_NS 1000000000     /* a thread that was about to count may have been left by longjmp, or cancelled */
+#define FAULTS_OF_A_FORK 2048   /* since the last count, so that a fork counts again */
 #define LEAST_CHANGE 262144     /* bytes: each change is a sample of the footprint */
 #define LEAST_TOGETHER 1048576  /* bytes: smaller changes of many groups are samples, too, if they sum up to this */
 
@@ -42,9 +44,10 @@ struct group {
   uint16_t last; /* its last piece; 0 = none */
   int64_t mapped_ns;
   uint64_t stack;
-  int64_t counted; /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
-  int64_t found;   /* bytes that the present count has found */
-  int64_t lost;    /* bytes of `counted` for which there was no piece */
+  int64_t counted;  /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
+  int64_t found;    /* bytes that the present count has found */
+  int64_t lost;     /* bytes of `counted` for which there was no piece */
+  int64_t released; /* bytes of `counted` that were given back since the last count, and are not taken from it yet */
   struct drawn before, since; /* the present or last count began: of stacks whose faults in this group were observed */
   bool touched;               /* before.stacks were drawn once */
   int64_t unexplained;        /* pages that were found, beyond twice those that observed faults explain */
@@ -65,8 +68,9 @@ static _Atomic uint32_t group_count; /* in use */
 static uint16_t groups_end = 1;      /* those from there on were never used; number 0 is none */
 static uint16_t next_free = 1;       /* a hint: where to look for a group */
 static _Atomic int64_t total, due_ns;
-static _Atomic bool paused; /* the recording was paused since the last count began */
-static bool paused_before;  /* or before that, since the last one that ended */
+static _Atomic int64_t faults_then; /* of the process, at the end of the last count */
+static _Atomic bool paused;         /* the recording was paused since the last count began */
+static bool paused_before;          /* or before that, since the last one that ended */
 static int64_t began_ns;
 
 bool residency_has_groups(void) { return atomic_load_explicit(&group_count, memory_order_relaxed) > 0; }
@@ -109,8 +113,8 @@ void residency_end_again(void) {
 bool residency_may_be_due(void) { return clock_now_ns() >= atomic_load_explicit(&due_ns, memory_order_relaxed); }
 
 bool residency_is_due(void) {
-  int64_t due = atomic_load_explicit(&due_ns, memory_order_relaxed);
-  return clock_now_ns() >= due && atomic_compare_exchange_strong(&due_ns, &due, INT64_MAX);
+  int64_t due = atomic_load_explicit(&due_ns, memory_order_relaxed), now_ns = clock_now_ns();
+  return now_ns >= due && atomic_compare_exchange_strong(&due_ns, &due, now_ns + CLAIM_NS);
 }
 
 void residency_put_off(int64_t used_ns, bool ended) {
@@ -323,6 +327,7 @@ static bool is_small(int64_t change, int64_t least) { return change < least && c
 
 static void settle_group(struct group *group, const struct drawn *ran, int64_t least) {
   int64_t change = change_of(group);
+  group->released = 0;
   if (group->seen && is_small(change, least)) return;
   group->counted += change;
   atomic_fetch_add(&total, change);
@@ -345,6 +350,11 @@ static int64_t least_change(void) {
   return is_small(together, LEAST_TOGETHER) ? LEAST_CHANGE : 1;
 }
 
+static int64_t faults_of_process(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_minflt;
+}
+
 /* What changed in a pause belongs to no line. */
 void residency_settle(uint64_t running) {
   struct drawn ran = draw(running);
@@ -354,7 +364,28 @@ void residency_settle(uint64_t running) {
     if (is_settled_now(&groups[i])) settle_group(&groups[i], &ran, least);
   }
   paused_before = false;
+  atomic_store(&faults_then, faults_of_process());
 }
+
+bool residency_release(uint16_t number, int64_t bytes, int64_t found) {
+  struct group *group = &groups[number];
+  group->released += bytes;
+  group->found -= found < group->found ? found : group->found;
+  return group->released >= LEAST_CHANGE;
+}
+
+/* Pages that were touched since the last count may have gone with them. The next one finds out. */
+void residency_take_released(uint16_t number, uint64_t stack) {
+  struct group *group = &groups[number];
+  int64_t bytes = group->released < group->counted ? group->released : group->counted;
+  group->released = 0;
+  if (bytes <= 0) return;
+  group->counted -= bytes;
+  atomic_fetch_sub(&total, bytes);
+  shrink(group, bytes, stack);
+}
+
+bool residency_has_faulted(void) { return faults_of_process() - atomic_load(&faults_then) >= FAULTS_OF_A_FORK; }
 
 void residency_clear_marks(void) {
   for (size_t i = 1; i < groups_end; i++) groups[i].marked = false;
@@ -378,6 +409,7 @@ void residency_note_pause(void) { atomic_store(&paused, true); }
 void residency_postfork_child(bool forget) {
   atomic_store(&drawing, false);
   atomic_store(&due_ns, 0);
+  atomic_store(&faults_then, 0);
   before.faults = since.faults = 0;
   for (size_t i = 1; i < groups_end; i++) groups[i].before.faults = groups[i].since.faults = 0;
   for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;

@@ -169,7 +169,7 @@ static void note_harmless(void) {
   safe_read_init();
   if (!safe_read_refused() || refused) return;
   loss_add(LOSS_read_refused);
-  if (python_layout && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
+  if (python_layout && pylayout_needs_reads(python_layout)) loss_add(LOSS_stacks_off);
 }
 
 /* A filter that a program wants to set. `filter`: the filter's struct sock_fprog, null in strict mode. */

@@ -306,7 +306,7 @@ static void warn_unknown_python(void) {
 static void count_python_losses(void) {
   if (python_version && !python_layout) loss_add(LOSS_unknown_python);
   if (python_layout && python_layout->object_header) loss_add(LOSS_free_threaded);
-  if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
+  if (python_layout && safe_read_refused() && pylayout_needs_reads(python_layout)) loss_add(LOSS_stacks_off);
 }
 
 /* Does for an interpreter that was loaded late what start_recording does for others. */

@@ -125,8 +125,9 @@ static uintptr_t innermost_frame(const char *state, enum attempt attempt, uintpt
 
 /* ---- the stack ---- */
 
+/* Without a GIL, other threads run while one collects. */
 static uint32_t gc_flag(const char *state) {
-  int offset = python_layout->interp_gc;
+  int offset = python_layout->object_header ? -1 : python_layout->interp_gc;
   uintptr_t interpreter = word_at(state, python_layout->tstate_interp);
   return offset >= 0 && interpreter && (int32_t)word_at((void *)interpreter, offset) == 1 ? TICK_GC : 0;
 }

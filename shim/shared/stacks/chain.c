@@ -23,11 +23,16 @@ static _Atomic uint64_t frame_memo[MEMO];
 
 /* The array of copies grows by being replaced, so it may be one that was freed. */
 uintptr_t chain_copied_bytecode(const struct python_layout *layout, uintptr_t code, int copy) {
-  uintptr_t copies = 0, first = 0;
+  struct {
+    int64_t count;
+    uintptr_t first;
+  } found;
+  struct iovec work[2];
+  uintptr_t copies = 0;
   if (copy < 0 || !safe_read(&copies, (void *)(code + (uintptr_t)layout->code_copies), sizeof copies) || !copies)
     return 0;
-  uintptr_t at = copies + COPIES_ADDRESSES + (uintptr_t)copy * sizeof first;
-  return safe_read(&first, (void *)at, sizeof first) ? first : 0;
+  const uintptr_t from[2] = {copies, copies + COPIES_ADDRESSES + (uintptr_t)copy * sizeof copies};
+  return safe_read_many(&found, from, 2, sizeof copies, work) && copy < found.count ? found.first : 0;
 }
 
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {

@@ -494,16 +494,24 @@ static bool lie_in(const int *offsets, int count, uint64_t bytes) {
  * is damaged, or is not of CPython. A state leads to its interpreter, whose fields are read plainly. */
 #define NEAR_SMALL 64
 #define NEAR_LARGE 1024
-static bool is_near(const struct python_layout *base, const struct python_layout *out) {
-  bool near = out->tstate_interp == base->tstate_interp;
-  for (size_t i = 0; i < sizeof debug_offsets / sizeof *debug_offsets; i++) {
-    const struct debug_offset *each = &debug_offsets[i];
-    int slack = each->largest < MOST_BYTES ? NEAR_SMALL : NEAR_LARGE;
-    int ours = *(const int *)((const char *)base + each->field),
-        theirs = *(const int *)((const char *)out + each->field);
-    near = near && theirs >= ours - slack && theirs <= ours + slack;
+static bool are_near(const struct python_layout *base, const struct python_layout *out,
+                     const struct debug_offset *offsets, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    int slack = offsets[i].largest < MOST_BYTES ? NEAR_SMALL : NEAR_LARGE;
+    int ours = *(const int *)((const char *)base + offsets[i].field),
+        theirs = *(const int *)((const char *)out + offsets[i].field);
+    if (theirs < ours - slack || theirs > ours + slack) return false;
   }
-  return near && out->frame_copy % 4 == 0 && out->code_copies % 8 == 0 && !out->frame_copy == !base->frame_copy;
+  return true;
+}
+
+/* What names the copies of bytecode has not moved in any release. */
+static bool is_near(const struct python_layout *base, const struct python_layout *out) {
+  return out->tstate_interp == base->tstate_interp &&
+         are_near(base, out, debug_offsets, sizeof debug_offsets / sizeof *debug_offsets) &&
+         out->frame_copy == base->frame_copy &&
+         (!base->code_copies || (out->code_copies % 8 == 0 && out->code_copies >= base->code_first_traceable &&
+                                 out->code_copies < out->code_bytecode));
 }
 
 /* True if the fields that lie in the runtime and in an interpreter do so, and those that follow others have room. */

@@ -9,6 +9,7 @@
 #ifndef SCALENE_TRACE_PYLAYOUT_H
 #define SCALENE_TRACE_PYLAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct python_layout {
@@ -61,6 +62,11 @@ struct python_layout {
   int frame_copy;           /* int32: number of the copy of the bytecode that the frame runs, 0 = the object's own; */
   int code_copies;          /* pointer to the array of these copies; 0 = there are none (both) */
 };
+
+/* True if frames are followed by addresses that are right only as long as nothing changes, which safe reads notice. */
+static inline bool pylayout_needs_reads(const struct python_layout *layout) {
+  return layout->tstate_frame < 0 || layout->object_header;
+}
 
 #define RUNTIME_BYTES 1024
 #define GC_COUNTS_UNKNOWN 0

@@ -17,7 +17,10 @@ bool safe_read(void *to, const void *from, size_t size) {
   return true;
 }
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
-  return check(to && from && count && size && work && false), false;
+  for (int i = 0; i < count; i++) {
+    if (!work || !safe_read((char *)to + (size_t)i * size, (const void *)from[i], size)) return false;
+  }
+  return true;
 }
 struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code) {
   return check(target && code && false), (struct code_facts){0, 0, 0};
@@ -53,7 +56,7 @@ struct frame {
 };
 static const uint16_t second[UNITS], third[UNITS];
 static struct code code;
-static const struct copies copies = {3, {code.bytecode, second, third}};
+static struct copies copies = {3, {code.bytecode, second, third}};
 static const struct python_layout layout = {.version = 0x30e,
                                             .frame_bytes = sizeof(struct frame),
                                             .frame_code = offsetof(struct frame, code),
@@ -96,6 +99,9 @@ static void what_cannot_be_read_is_no_frame(void) {
   unreadable = (uintptr_t)&code.copies;
   check(read_frame(third + 3, 2) == -2);
   unreadable = 0;
+  copies.count = 2; /* an array that was freed, and another thing since then */
+  check(read_frame(third + 3, 2) == -2 && read_frame(second + 3, 1) == 3);
+  copies.count = 3;
   check(read_frame(second + 3, -1) == -2 && read_frame(second + 3, INT32_MIN) == -2);
 }
 

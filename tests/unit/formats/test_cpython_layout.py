@@ -150,15 +150,15 @@ FREE_THREADED = {
     "ascii_data": ("struct { PyASCIIObject str; char behind; }", "behind"),
     "compact_data": ("struct { PyCompactUnicodeObject str; char behind; }", "behind"),
 }
-FIXED = {"OBJECT_TYPE": "type", "VAR_SIZE": "size", "STR_LENGTH": "length", "STR_STATE": "state", "BYTES_DATA": "bytes"}
-COPIES = {"frame_copy": ("_PyInterpreterFrame", "tlbc_index"), "code_copies": ("PyCodeObject", "co_tlbc")}
-PUBLISHED_FIXED = {
+FIXED = {
     "OBJECT_TYPE": "type",
     "VAR_SIZE": "size",
     "STR_LENGTH": "length",
     "STR_STATE": "state",
+    "BYTES_SIZE": "size",
     "BYTES_DATA": "bytes",
 }
+COPIES = {"frame_copy": ("_PyInterpreterFrame", "tlbc_index"), "code_copies": ("PyCodeObject", "co_tlbc")}
 PUBLISHED_COPIES = {"frame_copy": "interpreter_frame.tlbc_index", "code_copies": "code_object.co_tlbc"}
 INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr"}
 #: What else must be included.

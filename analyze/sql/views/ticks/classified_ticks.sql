@@ -8,7 +8,7 @@
 --   user_ns [ns]: user CPU time that the tick stands for, as recorded
 --   system_ns [ns]: kernel CPU time that the tick stands for, as recorded
 --   is_extension: its user CPU time was spent in an extension
---   is_unclassified: neither can be decided: the opcode is unknown, no stack was read, or the interpreter has no GIL
+--   is_unclassified: neither can be decided: the opcode is unknown, no stack was read, or the build is free-threaded
 --   is_native: its user CPU time was spent in native code: an extension, or a builtin of the interpreter
 --   class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset
 --   has_python, gc, torn, system_only, module, address, native
