@@ -42,6 +42,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* the address is a wish */
 #endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
@@ -222,7 +225,8 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
 #define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
 #define MOST_RESIDENT ((uintptr_t)64 << 30) /* bytes of a mapping without reserve: some reserve terabytes */
 #define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings, at a tick: 0.2 ms if all are resident */
-#define RELEASE_PAGES ((uint64_t)1 << 20) /* before pages are given back: 4 GiB, one millisecond if none is resident */
+#define RELEASE_PAGES ((uint64_t)1 << 20)  /* before pages are given back: 4 GiB, one millisecond if none is resident */
+#define RELEASED_PAGES ((uint64_t)1 << 18) /* that a call gives back: of more, the next count finds the rest */
 #define LAST_STEP_PAGES ((uint64_t)1 << 26) /* at the end of the process: 256 GiB */
 
 /* Returns the number of resident pages; `otherwise` if it is unknown. */
@@ -391,8 +395,9 @@ bool mappings_are_resident_part(uintptr_t address) {
 /* An interpreter that ends gives everything back. */
 static bool is_first_of_the_end(void) {
   static _Atomic bool was_seen;
-  return !atomic_load_explicit(&was_seen, memory_order_relaxed) && python_finalizing() &&
-         !atomic_exchange(&was_seen, true);
+  bool ends = python_finalizing();
+  if (atomic_load_explicit(&was_seen, memory_order_relaxed) == ends) return false;
+  return !atomic_exchange(&was_seen, ends) && ends;
 }
 
 static bool is_any_in_group(uintptr_t start, uintptr_t end) {
@@ -403,24 +408,28 @@ static bool is_any_in_group(uintptr_t start, uintptr_t end) {
 }
 
 /* Takes the resident pages of [start, end) from a group. Those that a count has passed must leave it, too. */
-static void release_part(uint16_t group, uintptr_t start, uintptr_t end) {
+static void release_part(uint16_t group, uintptr_t start, uintptr_t end, uint64_t *pages_left) {
   int64_t bytes = 0, found = 0;
-  for (uint64_t pages = 0; start < end && pages < RELEASE_PAGES;) {
+  while (start < end && *pages_left) {
     size_t piece = pages_of_piece(start, end);
+    if (start < counted_to && (counted_to - start) / PAGE < piece) piece = (counted_to - start) / PAGE;
+    if (piece > *pages_left) piece = *pages_left;
     int64_t resident = (int64_t)(resident_in(start, piece, 0) * PAGE);
     bytes += resident;
     if (start < counted_to) found += resident;
-    pages += piece;
+    *pages_left -= piece;
     start += piece * PAGE;
   }
-  if (residency_release(group, bytes, found)) residency_take_released(group, frames_current());
+  int64_t taken = residency_release(group, bytes, found);
+  if (taken) residency_take(group, taken, frames_current());
 }
 
 static void release_range(uintptr_t start, uintptr_t end) {
+  uint64_t pages_left = RELEASED_PAGES;
   for (size_t at = first_after(start); at < range_count && ranges[at].start < end; at++) {
     const struct range *range = &ranges[at];
-    if (!range->kind.group) continue;
-    release_part(range->kind.group, range->start > start ? range->start : start, range->end < end ? range->end : end);
+    uintptr_t from = range->start > start ? range->start : start, to = range->end < end ? range->end : end;
+    if (range->kind.group) release_part(range->kind.group, from, to, &pages_left);
   }
 }
 
@@ -448,6 +457,7 @@ static bool is_range(uintptr_t start, size_t bytes) {
  * waited and so had no tick. `go`: the pages go at once. */
 static void before_release(uintptr_t start, size_t bytes, bool go) {
   if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts() || !is_range(start, bytes)) return;
+  if (spool->paused || (!go && !residency_may_be_due())) return;
   int saved_errno = errno;
   uint32_t section = seal_enter(); /* clocks and stacks make system calls, too */
   if (!sealed() && recording()) {
@@ -460,7 +470,7 @@ static void before_release(uintptr_t start, size_t bytes, bool go) {
 
 /* What the parent has touched is not the child's growth. */
 void mappings_prefork(void) {
-  if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts()) return;
+  if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts() || spool->paused) return;
   int saved_errno = errno;
   uint32_t section = seal_enter();
   if (!sealed() && recording()) {
@@ -546,7 +556,7 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
 /* ---- the exported functions ---- */
 
 static void *map(void *address, size_t bytes, int protection, int flags, int fd, off_t offset, const void *caller) {
-  if (flags & MAP_FIXED) before_release((uintptr_t)address, bytes, true);
+  if ((flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE)) before_release((uintptr_t)address, bytes, true);
   void *start = next.mmap ? next.mmap(address, bytes, protection, flags, fd, offset)
                           : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
   if (start == MAP_FAILED || !memory_counts()) return start;
@@ -599,7 +609,7 @@ EXPORT int mprotect(void *address, size_t bytes, int protection) {
 
 /* After MADV_FREE the kernel takes pages only when it needs them. */
 EXPORT int madvise(void *address, size_t bytes, int advice) {
-  bool go = advice == MADV_DONTNEED || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED;
+  bool go = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED;
   if (go || advice == MADV_FREE) before_release((uintptr_t)address, bytes, go);
   return next.madvise ? next.madvise(address, bytes, advice) : (int)syscall(SYS_madvise, address, bytes, advice);
 }
@@ -640,7 +650,8 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
   va_start(more, flags);
   void *wanted = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(more, void *) : NULL;
   va_end(more);
-  if (bytes < before) before_release((uintptr_t)address + bytes, before - bytes, true);
+  size_t kept = round_up(bytes);
+  if (bytes && bytes <= kept && kept < before) before_release((uintptr_t)address + kept, before - kept, true);
   if (memory_counts() && range_count) fork_check();
   if (!memory_counts() || !range_count || !recording() || !lock()) {
     return remap(address, before, bytes, flags, wanted);

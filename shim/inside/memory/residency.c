@@ -28,9 +28,10 @@
 #define LEAST_PAUSE_NS 20000000 /* between two counts; the steps of one have a shorter pause */
 #define PAUSE_FACTOR 100        /* counts may take one percent of one processor */
 #define CLAIM_NS 1000000000     /* a thread that was about to count may have been left by longjmp, or cancelled */
-#define FAULTS_OF_A_FORK 2048   /* since the last count, so that a fork counts again */
-#define LEAST_CHANGE 262144     /* bytes: each change is a sample of the footprint */
-#define LEAST_TOGETHER 1048576  /* bytes: smaller changes of many groups are samples, too, if they sum up to this */
+#define MOST_OF_A_CHILD 4194304 /* bytes that were touched since the last count: if there are more, a fork counts */
+#define HUGE_PAGE 2097152
+#define LEAST_CHANGE 262144    /* bytes: each change is a sample of the footprint */
+#define LEAST_TOGETHER 1048576 /* bytes: smaller changes of many groups are samples, too, if they sum up to this */
 
 /* Stacks, each drawn from the same several by their page faults. */
 struct drawn {
@@ -44,10 +45,11 @@ struct group {
   uint16_t last; /* its last piece; 0 = none */
   int64_t mapped_ns;
   uint64_t stack;
-  int64_t counted;  /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
-  int64_t found;    /* bytes that the present count has found */
-  int64_t lost;     /* bytes of `counted` for which there was no piece */
-  int64_t released; /* bytes of `counted` that were given back since the last count, and are not taken from it yet */
+  int64_t counted;        /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
+  int64_t found;          /* bytes that the present count has found */
+  int64_t lost;           /* bytes of `counted` for which there was no piece */
+  int64_t released;       /* bytes that were given back since the last count, and are not taken from `counted` yet */
+  int64_t released_found; /* and of these, bytes that the present count has found */
   struct drawn before, since; /* the present or last count began: of stacks whose faults in this group were observed */
   bool touched;               /* before.stacks were drawn once */
   int64_t unexplained;        /* pages that were found, beyond twice those that observed faults explain */
@@ -68,9 +70,11 @@ static _Atomic uint32_t group_count; /* in use */
 static uint16_t groups_end = 1;      /* those from there on were never used; number 0 is none */
 static uint16_t next_free = 1;       /* a hint: where to look for a group */
 static _Atomic int64_t total, due_ns;
-static _Atomic int64_t faults_then; /* of the process, at the end of the last count */
-static _Atomic bool paused;         /* the recording was paused since the last count began */
-static bool paused_before;          /* or before that, since the last one that ended */
+static _Atomic int64_t faults_then;         /* of the process, at the end of the last count */
+static _Atomic int64_t fault_bytes = 4096;  /* that a fault brings, at most: more with huge pages */
+static int64_t released_since, taken_since; /* the last count ended: of all groups */
+static _Atomic bool paused;                 /* the recording was paused since the last count began */
+static bool paused_before;                  /* or before that, since the last one that ended */
 static int64_t began_ns;
 
 bool residency_has_groups(void) { return atomic_load_explicit(&group_count, memory_order_relaxed) > 0; }
@@ -327,7 +331,7 @@ static bool is_small(int64_t change, int64_t least) { return change < least && c
 
 static void settle_group(struct group *group, const struct drawn *ran, int64_t least) {
   int64_t change = change_of(group);
-  group->released = 0;
+  group->released = group->released_found = 0;
   if (group->seen && is_small(change, least)) return;
   group->counted += change;
   atomic_fetch_add(&total, change);
@@ -355,37 +359,61 @@ static int64_t faults_of_process(void) {
   return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_minflt;
 }
 
+/* What has grown by more than a page for each fault has huge ones. */
+static void note_faults(int64_t growth) {
+  int64_t now = faults_of_process(), faults = now - atomic_load(&faults_then);
+  int64_t each = faults > 0 ? growth / faults : atomic_load(&fault_bytes);
+  atomic_store(&fault_bytes, each < PAGE ? PAGE : each > HUGE_PAGE ? HUGE_PAGE : each);
+  atomic_store(&faults_then, now);
+  released_since = taken_since = 0;
+}
+
 /* What changed in a pause belongs to no line. */
 void residency_settle(uint64_t running) {
   struct drawn ran = draw(running);
-  int64_t least = least_change();
+  int64_t least = least_change(), growth = 0;
   if (was_paused()) set(&ran, 0, 0);
   for (size_t i = 1; i < groups_end; i++) {
-    if (is_settled_now(&groups[i])) settle_group(&groups[i], &ran, least);
+    if (!is_settled_now(&groups[i])) continue;
+    if (change_of(&groups[i]) > 0) growth += change_of(&groups[i]);
+    settle_group(&groups[i], &ran, least);
   }
   paused_before = false;
-  atomic_store(&faults_then, faults_of_process());
+  note_faults(growth);
 }
 
-bool residency_release(uint16_t number, int64_t bytes, int64_t found) {
+static int64_t touched_since(void) {
+  return (faults_of_process() - atomic_load(&faults_then)) * atomic_load(&fault_bytes);
+}
+
+/* Pages that were touched since the last count, which has not seen them, may be among those that go. So no more is taken
+ * than what was released beyond them: a program that touches and gives back the same pages all the time loses nothing. */
+int64_t residency_release(uint16_t number, int64_t bytes, int64_t found) {
   struct group *group = &groups[number];
   group->released += bytes;
-  group->found -= found < group->found ? found : group->found;
-  return group->released >= LEAST_CHANGE;
+  group->released_found += found;
+  released_since += bytes;
+  int64_t most = group->released < group->counted ? group->released : group->counted;
+  if (most < LEAST_CHANGE) return 0;
+  int64_t sure = released_since - taken_since - touched_since();
+  int64_t taken = most < sure ? most : sure;
+  return taken < LEAST_CHANGE ? 0 : taken / PAGE * PAGE;
 }
 
-/* Pages that were touched since the last count may have gone with them. The next one finds out. */
-void residency_take_released(uint16_t number, uint64_t stack) {
+void residency_take(uint16_t number, int64_t bytes, uint64_t stack) {
   struct group *group = &groups[number];
-  int64_t bytes = group->released < group->counted ? group->released : group->counted;
-  group->released = 0;
-  if (bytes <= 0) return;
+  int64_t found = group->released_found < bytes ? group->released_found : bytes;
+  if (found > group->found) found = group->found;
+  group->found -= found;
+  group->released_found -= found;
+  group->released -= bytes;
+  taken_since += bytes;
   group->counted -= bytes;
   atomic_fetch_sub(&total, bytes);
   shrink(group, bytes, stack);
 }
 
-bool residency_has_faulted(void) { return faults_of_process() - atomic_load(&faults_then) >= FAULTS_OF_A_FORK; }
+bool residency_has_faulted(void) { return touched_since() >= MOST_OF_A_CHILD; }
 
 void residency_clear_marks(void) {
   for (size_t i = 1; i < groups_end; i++) groups[i].marked = false;
@@ -410,6 +438,7 @@ void residency_postfork_child(bool forget) {
   atomic_store(&drawing, false);
   atomic_store(&due_ns, 0);
   atomic_store(&faults_then, 0);
+  released_since = taken_since = 0;
   before.faults = since.faults = 0;
   for (size_t i = 1; i < groups_end; i++) groups[i].before.faults = groups[i].since.faults = 0;
   for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;

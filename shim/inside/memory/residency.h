@@ -42,10 +42,10 @@ void residency_moved(uint16_t group);
 bool residency_has_moved(uint16_t group);
 void residency_begin_again(void);
 void residency_end_again(void);
-/* The group is about to give so many resident bytes back, of which the present count has `found` some. True = they should
- * be taken from it now. Context: malloc. */
-bool residency_release(uint16_t group, int64_t bytes, int64_t found);
-void residency_take_released(uint16_t group, uint64_t stack);
+/* The group is about to give so many resident bytes back, of which the present count has `found` some. Returns how many
+ * bytes are to be taken from it now. Context: malloc. */
+int64_t residency_release(uint16_t group, int64_t bytes, int64_t found);
+void residency_take(uint16_t group, int64_t bytes, uint64_t stack);
 /* True if so much was touched since the last count that a child would grow by it. Needs no lock. Context: signal. */
 bool residency_has_faulted(void);
 /* Free the groups that are not marked after all marks were cleared: they have no part left. A count goes on beside that.

@@ -179,6 +179,25 @@ static void count_what_is_given_back(void) {
   grown_on = 1;
 }
 
+/* Pages that are touched and given back between two counts were never counted, so nothing is taken for them. */
+static void count_churn(void) {
+  char *start = map_without_reserve(1000, 600);
+  mappings_look(1, true);
+  check(counted == 600 * PAGE);
+  grown_on = SEVERAL;
+  for (int round = 0; round < 200; round++) {
+    for (size_t i = 0; i < 300; i++) start[(600 + i) * PAGE] = 1;
+    check(madvise(start + 600 * PAGE, 300 * PAGE, MADV_DONTNEED) == 0);
+    check(counted >= 500 * PAGE && counted <= 1000 * PAGE);
+  }
+  mappings_look(1, true);
+  check(counted == 600 * PAGE);
+  grown_on = 1;
+  check(munmap(start, 1000 * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
 /* A child that begins with less than is there would grow by the rest. Where much was touched, the pause does not matter.
  * Nor does it for the first release of an interpreter's end, of other memory than this. */
 static void count_before_fork(void) {
@@ -548,6 +567,7 @@ int main(void) {
   move_and_keep();
   header.features = FEATURE_CPU; /* mappings do not look: what is touched after a look may be too little for a sample */
   count_what_is_given_back();
+  count_churn();
   count_before_fork();
   count_many_small_ones();
   map_over_parts();
