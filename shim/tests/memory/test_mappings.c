@@ -472,7 +472,7 @@ static void leave_out_own_faults(void) {
 
 /* At the end of the process, all of it is counted at once. */
 static void count_much_at_the_end(void) {
-  const size_t pages = (size_t)20 << 18;
+  const size_t pages = ((size_t)20 << 30) / (size_t)PAGE;
   char *start = map_without_reserve(pages, 100);
   mappings_look(1, true);
   check(counted == 100 * PAGE && munmap(start, pages * PAGE) == 0);
