@@ -53,8 +53,8 @@ _NEEDS_READS = 1
 @dataclass(frozen=True)
 class Build:
     """``version``: PY_VERSION_HEX, with patch 0 if only the file's name says it; ``is_exact``: with the patch;
-    ``is_free_threaded``: by the table, or the file's name; ``is_known``: whether its frames can be read; ``needs_reads``: only by
-    process_vm_readv."""
+    ``is_free_threaded``: by the table, or the file's name; ``is_known``: whether its frames can be read;
+    ``needs_reads``: only by process_vm_readv."""
 
     version: int
     is_exact: bool

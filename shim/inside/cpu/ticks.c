@@ -14,7 +14,7 @@
 #include "inside/cpu/faults.h"
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
-#include "inside/memory/mappings.h"
+#include "inside/memory/pages.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/residency.h"
 #include "inside/native/evidence.h"
@@ -148,7 +148,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   note_sub_interpreters();
   objects_collections(state, false);
   write_tick(&stack, &native, arch_interrupted_pc(context), user_ns, system_ns, flags);
-  mappings_look(stack.hash, false);
+  pages_look(stack.hash, false);
   if (unlikely(residency_has_groups())) faults_watch();
 }
 
@@ -257,12 +257,12 @@ static void on_fault(const void *context) {
     this_thread.faults_expired = true;
     return;
   }
-  if (faults_take(&fault) && mappings_are_resident_part(fault.address)) {
+  if (faults_take(&fault) && pages_are_followed(fault.address)) {
     struct scratch *scratch = scratch_take();
     void *state = stacks_possible() ? python_thread_state() : NULL;
     frames_sample(state, 0, arch_interrupted_sp(context), scratch, &stack);
     if (scratch) scratch_give(scratch);
-    mappings_note_fault(fault.address, fault.count, stack.hash);
+    pages_note_fault(fault.address, fault.count, stack.hash);
   }
   faults_go_on();
 }

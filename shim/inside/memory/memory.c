@@ -16,6 +16,7 @@
 #include "inside/accounts/budget.h"
 #include "inside/accounts/growth.h"
 #include "inside/memory/mappings.h"
+#include "inside/memory/pages.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
 #include "inside/stacks/codes.h"
@@ -122,7 +123,7 @@ static void note_heap(void) {
 void memory_write_heap(void) {
   struct record_heap heap = {0};
   if (!memory_counts()) return;
-  atomic_store(&untouched_pages, mappings_untouched_pages());
+  atomic_store(&untouched_pages, pages_untouched());
   write_peak();
   describe_heap(&heap);
   write_heap(&heap);

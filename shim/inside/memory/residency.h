@@ -6,7 +6,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* All functions are called with the table of mappings locked (mappings.c), except those that say otherwise. */
+/* All functions are called with the table of ranges locked (ranges.h), except those that say otherwise. */
 
 /* True if there is no room for a new group. Context: malloc. */
 bool residency_is_full(void);

@@ -20,8 +20,8 @@
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
 #include "inside/cuda/hooks.h"
-#include "inside/memory/copies.h"
-#include "inside/memory/mappings.h"
+#include "inside/copies/copies.h"
+#include "inside/memory/pages.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
@@ -146,7 +146,7 @@ static void end_process(uint32_t how, int status, bool at_once) {
       late_end();
     }
     threads_end();
-    mappings_look(0, true);
+    pages_look(0, true);
     memory_write_heap();
     copies_process_end();
     cuda_calls_flush_all();
@@ -334,7 +334,7 @@ static void start_recording(void) {
   memory_init();
   pyalloc_init();
   cuda_hooks_refresh();
-  pthread_atfork(mappings_prefork, NULL, fork_in_child);
+  pthread_atfork(pages_prefork, NULL, fork_in_child);
   count_python_losses();
   if (python_version && !python_layout) warn_unknown_python();
   late_watch(python_found, pyalloc_start_again);

@@ -17,7 +17,7 @@
 #include "inside/cpu/ticks.h"
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
-#include "inside/memory/copies.h"
+#include "inside/copies/copies.h"
 #include "inside/memory/memory.h"
 #include "inside/native/images.h"
 #include "inside/processes/thread_table.h"

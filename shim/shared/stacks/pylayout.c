@@ -510,7 +510,7 @@ static bool is_near(const struct python_layout *base, const struct python_layout
   return out->tstate_interp == base->tstate_interp &&
          are_near(base, out, debug_offsets, sizeof debug_offsets / sizeof *debug_offsets) &&
          out->frame_copy == base->frame_copy &&
-         (!base->code_copies || (out->code_copies % 8 == 0 && out->code_copies >= base->code_first_traceable &&
+         (!base->code_copies || (out->code_copies % 8 == 0 && out->code_copies > base->code_first_traceable &&
                                  out->code_copies < out->code_bytecode));
 }
 

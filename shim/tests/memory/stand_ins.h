@@ -5,6 +5,7 @@
 #include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
 #include "inside/memory/mappings.h"
+#include "inside/memory/pages.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
@@ -18,7 +19,7 @@ void fork_check(void) {}
 void thread_ensure(void) {}
 void images_refresh(void) {}
 void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
-uint32_t mappings_untouched_pages(void) { return 0; }
+uint32_t pages_untouched(void) { return 0; }
 int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
 void *python_thread_state(void) { return NULL; }

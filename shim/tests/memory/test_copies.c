@@ -6,7 +6,7 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
-#include "inside/memory/copies.h"
+#include "inside/copies/copies.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/loss.h"

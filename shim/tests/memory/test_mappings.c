@@ -16,6 +16,7 @@
 #include "inside/core/thread_state.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/mappings.h"
+#include "inside/memory/pages.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/residency.h"
 #include "inside/memory/sampler.h"
@@ -34,7 +35,8 @@
 #define CHILDREN 20
 #define PAGE ((int64_t)arch_page_bytes())
 #define FIXED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
-#define SEVERAL 99 /* stacks */
+#define SECONDS 100000000 /* ns that a count has taken, after which the next one waits for ten seconds */
+#define SEVERAL 99        /* stacks */
 
 /* ---- stand-ins for the other files of the shim ---- */
 
@@ -137,12 +139,12 @@ static void count_in_steps(void) {
   for (size_t at = 0; at < pages; at += pages / 10)
     for (size_t i = 0; i < 100; i++) start[(at + i) * PAGE] = 1;
   for (int i = 0; i < 20 * MOST_PASSES && counted != 1000 * PAGE; i++) {
-    mappings_look(1, false);
+    pages_look(1, false);
     usleep(1000);
   }
   check(counted == 1000 * PAGE);
   check(munmap(start, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -158,10 +160,10 @@ static void count_what_is_given_back(void) {
   for (int way = 0; way < 10; way++) {
     char *mapping = map_without_reserve(pages, 0), *start = mapping + (way % 2 ? 0 : (pages - 600) * PAGE);
     for (size_t i = 0; i < 100; i++) start[i * PAGE] = 1;
-    mappings_look(1, true);
+    pages_look(1, true);
     check(counted == 100 * PAGE);
     wait_for_pause();
-    mappings_look(1, false);
+    pages_look(1, false);
     for (size_t i = 100; i < 500; i++) start[i * PAGE] = 1;
     wait_for_pause();
     most_counted = counted;
@@ -173,7 +175,7 @@ static void count_what_is_given_back(void) {
     check(most_counted == (way / 2 == 4 ? 100 : 500) * PAGE);
     check(counted == (way / 2 == 1 ? 500 : way / 2 == 4 ? 100 : 0) * PAGE);
     check(munmap(mapping, pages * PAGE) == 0);
-    mappings_look(1, true);
+    pages_look(1, true);
     check(counted == 0 && !residency_has_groups());
   }
   grown_on = 1;
@@ -182,19 +184,20 @@ static void count_what_is_given_back(void) {
 /* Pages that are touched and given back between two counts were never counted, so nothing is taken for them. */
 static void count_churn(void) {
   char *start = map_without_reserve(1000, 600);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 600 * PAGE);
   grown_on = SEVERAL;
+  residency_put_off(SECONDS, true);
   for (int round = 0; round < 200; round++) {
     for (size_t i = 0; i < 300; i++) start[(600 + i) * PAGE] = 1;
     check(madvise(start + 600 * PAGE, 300 * PAGE, MADV_DONTNEED) == 0);
     check(counted >= 500 * PAGE && counted <= 1000 * PAGE);
   }
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 600 * PAGE);
   grown_on = 1;
   check(munmap(start, 1000 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -203,12 +206,14 @@ static void count_churn(void) {
 static void count_before_fork(void) {
   grown_on = SEVERAL;
   char *start = map_without_reserve(4000, 100), *other = map(4, PROT_READ | PROT_WRITE);
-  mappings_look(1, true);
-  mappings_prefork();
+  pages_look(1, true);
+  pages_prefork();
   for (size_t i = 100; i < 3000; i++) start[i * PAGE] = 1;
   counted = 0;
-  mappings_prefork();
-  check(counted == 2900 * PAGE && !residency_may_be_due());
+  residency_put_off(SECONDS, true);
+  pages_prefork();
+  check(counted == 2900 * PAGE);
+  residency_put_off(SECONDS, true);
   for (size_t i = 3000; i < 3100; i++) start[i * PAGE] = 1;
   check(madvise(start, PAGE, MADV_DONTNEED) == 0 && counted == 2900 * PAGE);
   finalizing = true;
@@ -217,10 +222,11 @@ static void count_before_fork(void) {
   this_memory.stream[NATIVE].free_left = free_left;
   counted = 0;
   check(madvise(start + PAGE, PAGE, MADV_DONTNEED) == 0 && counted == 99 * PAGE);
+  residency_put_off(SECONDS, true);
   start[0] = 1;
   check(madvise(start + 2 * PAGE, PAGE, MADV_DONTNEED) == 0 && counted == 99 * PAGE);
   check(munmap(start, 4000 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   counted = 0;
   check(!residency_has_groups());
   finalizing = false;
@@ -230,17 +236,17 @@ static void count_before_fork(void) {
 /* What grows in a pause belongs to no stack. */
 static void grow_in_a_pause(void) {
   char *start = map_without_reserve(400, 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   residency_note_pause();
   for (size_t i = 0; i < 100; i++) start[i * PAGE] = 1;
   grown_on = 0;
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 100 * PAGE);
   for (size_t i = 100; i < 200; i++) start[i * PAGE] = 1;
   grown_on = 1;
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 200 * PAGE && munmap(start, 400 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -248,7 +254,7 @@ static void grow_in_a_pause(void) {
 static void look_further(int steps) {
   for (int i = 0; i < steps; i++) {
     usleep(30000);
-    mappings_look(1, false);
+    pages_look(1, false);
   }
 }
 
@@ -278,14 +284,14 @@ static void change_behind_a_count(void) {
   const size_t pages = 3 << 17;
   char *below = free_range(1000 + pages + 1000);
   char *large = map_at(below + 1000 * PAGE, pages, 0), *small = map_at(large + pages * PAGE, 1000, 1000);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 1000 * PAGE);
   look_further(1);
   small = mremap(small, 1000 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, below);
   check(small == below);
   look_further(12);
   check(counted == 1000 * PAGE && residency_bytes() == counted);
-  mappings_look(1, true);
+  pages_look(1, true);
   look_further(1);
   residency_note_pause();
   for (size_t i = 0; i < 100; i++) large[i * PAGE] = 1;
@@ -293,7 +299,7 @@ static void change_behind_a_count(void) {
   look_until(1100 * PAGE);
   grown_on = 1;
   check(munmap(small, 1000 * PAGE) == 0 && munmap(large, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -302,7 +308,7 @@ static void move_in_each_step(void) {
   const size_t pages = 3 << 17, some = 1000;
   char *below = free_range(2 * some + pages), *large = map_at(below + some * PAGE, pages, 0);
   char *above = large + pages * PAGE, *small = map_at(above, some, 500);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 500 * PAGE);
   for (size_t i = 500; i < some; i++) small[i * PAGE] = 1;
   for (int i = 0; i < 24 || (i < MOST_PASSES && counted != (int64_t)(some * PAGE)); i++) {
@@ -313,25 +319,25 @@ static void move_in_each_step(void) {
   }
   check(counted == (int64_t)(some * PAGE) && residency_bytes() == counted);
   check(munmap(small, some * PAGE) == 0 && munmap(large, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && losses[LOSS_mapping_missed] == 0);
 }
 
 /* With MREMAP_DONTUNMAP, the old range may be used again, and the new one is where it was wished. */
 static void move_and_keep(void) {
   char *free_one = free_range(100), *start = map_without_reserve(100, 100);
-  mappings_look(1, true);
+  pages_look(1, true);
   char *moved = mremap(start, 100 * PAGE, 100 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, free_one);
   if (moved == MAP_FAILED) { /* before Linux 5.7 */
     check(munmap(start, 100 * PAGE) == 0);
   } else {
     check(moved == free_one);
     for (size_t i = 0; i < 80; i++) start[i * PAGE] = 1;
-    mappings_look(1, true);
+    pages_look(1, true);
     check(counted == 180 * PAGE);
     check(munmap(start, 100 * PAGE) == 0 && munmap(moved, 100 * PAGE) == 0);
   }
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -339,10 +345,10 @@ static void move_and_keep(void) {
 static void count_many_small_ones(void) {
   char *start[200];
   for (int i = 0; i < 200; i++) start[i] = map_without_reserve(20, 10);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 2000 * PAGE);
   for (int i = 0; i < 200; i++) check(munmap(start[i], 20 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -356,10 +362,10 @@ static void map_over_parts(void) {
     check(part == start + i * PAGE);
     if (i % 3) part[0] = 1;
   }
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 2000 * PAGE && losses[LOSS_mapping_missed] == 0);
   check(munmap(start, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -373,22 +379,22 @@ static void charge_observed_faults(void) {
   for (size_t from = 0; from < all; from += more) {
     for (size_t i = from; i < from + more; i++) start[i * PAGE] = 1;
     residency_note_running(1);
-    for (size_t i = 0; i < 64; i++) mappings_note_fault((uintptr_t)start + i * PAGE + 1, more / 64, i % 4 ? 2 : 3);
-    mappings_note_fault((uintptr_t)&start, 100000, 4); /* elsewhere */
-    mappings_look(1, true);
+    for (size_t i = 0; i < 64; i++) pages_note_fault((uintptr_t)start + i * PAGE + 1, more / 64, i % 4 ? 2 : 3);
+    pages_note_fault((uintptr_t)&start, 100000, 4); /* elsewhere */
+    pages_look(1, true);
   }
   check(counted == (int64_t)all * PAGE && grown_by[2] + grown_by[3] == counted);
   check(grown_by[3] > counted / 20 && grown_by[3] < counted / 2);
   grown_on = 2;
-  mappings_note_fault((uintptr_t)start, 100, 2);
+  pages_note_fault((uintptr_t)start, 100, 2);
   for (size_t i = all; i < all + 200; i += 100) {
     for (size_t j = 0; j < 100; j++) start[(i + j) * PAGE] = 1;
-    mappings_look(1, true);
+    pages_look(1, true);
   }
   check(counted == (int64_t)(all + 200) * PAGE);
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -404,24 +410,24 @@ static void charge_pages_of_calls(void) {
   const size_t pages = 24000, filled = 16000, some = 1024;
   char *start = map_without_reserve(pages, 0);
   residency_note_running(1);
-  mappings_look(1, true);
+  pages_look(1, true);
   grown_on = 2;
   touch_as(start, 0, 1000, 2);
-  mappings_note_fault((uintptr_t)start, 1000, 2);
-  mappings_look(1, true);
+  pages_note_fault((uintptr_t)start, 1000, 2);
+  pages_look(1, true);
   grown_on = 3;
   touch_as(start, 1000, filled, 3);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == (int64_t)filled * PAGE);
   for (size_t i = filled; i + some <= pages; i += some) {
     grown_on = i < filled + 4096 ? SEVERAL : 2;
     touch_as(start, i, i + some, 3);
-    mappings_note_fault((uintptr_t)start, some, 2);
-    mappings_look(1, true);
+    pages_note_fault((uintptr_t)start, some, 2);
+    pages_look(1, true);
   }
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -431,19 +437,19 @@ static void count_at_ticks(void) {
   const size_t pages = 3001;
   char *start = map_without_reserve(pages, 0);
   residency_note_running(1);
-  mappings_look(1, true);
+  pages_look(1, true);
   grown_on = SEVERAL;
   memset(grown_by, 0, sizeof grown_by);
   touch_as(start, 0, 1, 3);
   for (size_t i = 1; i < pages; i++) start[i * PAGE] = 1;
   for (int i = 0; i < 1000 && !grown_by[2] && !grown_by[3]; i++) {
     usleep(30000);
-    mappings_look(2, false);
+    pages_look(2, false);
   }
   check(grown_by[2] + grown_by[3] == (int64_t)pages * PAGE && grown_by[2] > grown_by[3]);
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -460,13 +466,13 @@ static void leave_out_own_faults(void) {
     touch_as(start, i, i + 400, 2);
     this_memory.stream[PYTHON].left -= 400 * PAGE;
     touch_as(own, i, i + 400, 3);
-    mappings_look(1, true);
+    pages_look(1, true);
   }
   check(grown_by[2] + grown_by[3] == (int64_t)pages * PAGE && grown_by[3] < grown_by[2]);
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0 && next.munmap(own, pages * PAGE) == 0);
   this_memory.stream[PYTHON].left = 0;
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -474,46 +480,46 @@ static void leave_out_own_faults(void) {
 static void count_much_at_the_end(void) {
   const size_t pages = ((size_t)20 << 30) / (size_t)PAGE;
   char *start = map_without_reserve(pages, 100);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 100 * PAGE && munmap(start, pages * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
 /* More groups than there is room for: those that were unmapped make room, and nothing else is looked at. */
 static void make_room(void) {
   char *start = map_without_reserve(400, 100), *others[2047];
-  mappings_look(1, true);
+  pages_look(1, true);
   for (int round = 0; round < 3; round++) {
     for (size_t i = 0; i < 2046; i++) others[i] = map_without_reserve(1, 0);
     for (size_t i = 0; i < 2046; i++) check(munmap(others[i], PAGE) == 0);
   }
   check(losses[LOSS_mapping_missed] == 0 && counted == 100 * PAGE);
   check(munmap(start, 400 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
 
 static void touch_and_give_back(void) {
   char *start = map_without_reserve(400, 99);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(madvise(start, 80 * PAGE, MADV_DONTNEED) == 0);
-  mappings_look(1, false);
+  pages_look(1, false);
   check(munmap(start + 100 * PAGE, PAGE) == 0 && munmap(start, 400 * PAGE) == 0);
 }
 
 static void count_resident_pages(void) {
   char *start = map_without_reserve(1000, 300);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 300 * PAGE && residency_bytes() == counted);
   check(madvise(start, 101 * PAGE, MADV_DONTNEED) == 0 && munmap(start + 900 * PAGE, 100 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 199 * PAGE && residency_bytes() == counted);
   check(mprotect(start + 200 * PAGE, 100 * PAGE, PROT_NONE) == 0); /* the pages stay */
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 199 * PAGE);
   check(munmap(start, 1000 * PAGE) == 0);
-  mappings_look(1, true);
+  pages_look(1, true);
   check(counted == 0 && residency_bytes() == 0 && !residency_has_groups());
 }
 
@@ -525,7 +531,7 @@ static void *work(void *nothing) {
     make_accessible_in_parts();
     resize();
     touch_and_give_back();
-    if (round % 50 == 0) mappings_untouched_pages();
+    if (round % 50 == 0) pages_untouched();
   }
   add_freed();
   return nothing;
@@ -547,7 +553,7 @@ static void fork_and_work(void) {
 
 static void everything_was_freed(void) {
   int64_t mapped, reserved;
-  mappings_look(1, true);
+  pages_look(1, true);
   mappings_sizes(&mapped, &reserved);
   check(mapped == 0 && reserved == 0 && counted == 0 && ended_parts > 0);
 }

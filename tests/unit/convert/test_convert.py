@@ -263,12 +263,21 @@ def test_processes_have_start_command_and_end(tmp_path):
     assert (second["end"], second["exit_status"], second["t_ns"]) == ("quick_exit", 3, 3)
 
 
+def test_processes_say_which_build_their_interpreter_is(tmp_path):
+    builder = SpoolBuilder().start(1, stacks=C["PYTHON_STACKS"] | C["PYTHON_FREE_THREADED"])
+    builder.start(2, stacks=C["PYTHON_STACKS"]).start(3, python_version=0, stacks=0)
+    found = rows(tables_of(builder, tmp_path)["process"])
+    assert [each["free_threaded"] for each in found] == [True, False, None]
+    assert [each["stacks"] for each in found] == [True, True, False]
+
+
 def test_a_process_has_the_first_interpreter_that_it_loads(tmp_path):
     found = {"cause": C["START_OF_PYTHON"], "exe_bytes": 0, "argv_bytes": 0}
     builder = SpoolBuilder().start(1, t_ns=START_MONO_NS + 9, python_version=0x030C01F0, **found)  # in an earlier chunk
-    builder.start(1, python_version=0, stacks=0).start(1, t_ns=START_MONO_NS + 8, **found)
+    builder.start(1, python_version=0, stacks=0).start(1, t_ns=START_MONO_NS + 8, stacks=3, **found)
     (process,) = rows(tables_of(builder, tmp_path)["process"])
     assert (process["python_version"], process["stacks"], process["t_ns"]) == ("3.11.7", True, 0)
+    assert process["free_threaded"]
     assert (process["cause"], process["executable"]) == ("root", "/usr/bin/python3.11")
 
 

@@ -1,6 +1,6 @@
 /* Copy volume: counts and samples the bytes that the program copies with memcpy and memmove. */
-#ifndef SCALENE_TRACE_MEMORY_COPIES_H
-#define SCALENE_TRACE_MEMORY_COPIES_H
+#ifndef SCALENE_TRACE_COPIES_COPIES_H
+#define SCALENE_TRACE_COPIES_COPIES_H
 
 #include "shared/base.h"
 

@@ -4,7 +4,7 @@
  * A thread counts down from a limit drawn from [T/2, 3T/2), so that of lines that copy in turns, not always the same
  * one is sampled. At the end of the countdown it writes a sample with the bytes that it has copied since its last one.
  * A copy of at least T bytes is a sample of its own. */
-#include "inside/memory/copies.h"
+#include "inside/copies/copies.h"
 
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
