@@ -173,7 +173,7 @@ def test_numpy_operators_get_their_own_share_and_are_native(
     python: Interpreter, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     trace = tmp_path_factory.mktemp("numpy") / "t.parquet"
-    done = record(trace, [target("numpy_lines"), "6"], python, ["--cpu-interval", "600us"])
+    done = record(trace, [target("numpy_lines"), "9"], python, ["--cpu-interval", "600us"])
     found, watch = lines_of(report(trace), target("numpy_lines")), done.facts
     marked = {mark: found[line_of("numpy_lines", mark)] for mark in watch}
     assert total(list(marked.values()), "ticks") >= ENOUGH_TICKS
