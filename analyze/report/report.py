@@ -160,7 +160,7 @@ class _Maker:
         """The packages that the unattributed CPU time and waiting time went to, those with the most CPU time first."""
         whole_s = self.totals.cpu_s or 1.0
         rows = sorted(
-            self._sums.packages.values(), key=lambda row: (-row["cpu_s"], -row["wait_s"], row["package"] or "")
+            self._sums.packages.values(), key=lambda row: (-row["cpu_s"], -(row["wait_s"] or 0.0), row["package"] or "")
         )
         return [
             Package(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,20 +37,40 @@ class QueryRefused(Exception):  # noqa: N818 (the public name)
 
 
 def run_sql(
-    paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None
+    paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None, most_s: float | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Runs one SELECT or EXPLAIN over the views of the traces. Returns column names and at most ``limit`` rows.
+    """Runs one SELECT or EXPLAIN over the views of the traces. Returns column names and at most ``limit`` rows. It is
+    interrupted after ``most_s`` seconds (None = never).
 
     ``selection`` applies to the views that the report uses (``lines``, ``functions`` and others). Raises QueryRefused for
     other statements and for SQL that fails, and the errors of :func:`open_traces`.
     """
 
     def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
-        cursor = connection.execute(statement)
-        rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
+        with _interrupted_after(most_s, connection):
+            cursor = connection.execute(statement)
+            rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
         return _distinct([column[0] for column in cursor.description or ()]), rows
 
     return _answer(paths, sql, selection, ask)
+
+
+@contextmanager
+def _interrupted_after(most_s: float | None, connection: DuckDBPyConnection) -> Iterator[None]:
+    """Interrupts what the connection does if the block takes longer. Raises QueryRefused."""
+    import duckdb
+
+    if most_s is None:
+        yield
+        return
+    timer = threading.Timer(most_s, connection.interrupt)
+    timer.start()
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        raise QueryRefused(f"The SQL was stopped: it had taken {most_s:g} s.") from error
+    finally:
+        timer.cancel()
 
 
 def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:

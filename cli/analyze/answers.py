@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -23,7 +23,9 @@ from .options import (
     Limit,
     NoColor,
     Paths,
+    Plain,
     Sort,
+    UsageError,
     checked_color,
     checked_sort,
     given_paths,
@@ -32,7 +34,7 @@ from .options import (
     selection_parameters,
     set_signature,
 )
-from .output import print_json, print_lines, screen
+from .output import print_json, print_lines, print_plain, screen
 from .selected import unmatched
 
 if TYPE_CHECKING:
@@ -71,6 +73,21 @@ class Answer(Generic[Result]):
     as_text: Callable[[Result, Screen], Iterable[str]]
     exit_code: int = 0
 
+    def as_plain(self, most_rows: int | None = None) -> Iterator[str]:
+        """The lines of ``--plain``; at most ``most_rows`` records of each list."""
+        from ..render.plain import plain_text
+
+        return plain_text(self.as_json(self.result), most_rows)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is behind such a command, for callers that are not the command line."""
+
+    answer: Callable[..., Answer[Any]]
+    selects: tuple[str, ...]
+    has_sort: bool
+
 
 def answering(
     selects: Sequence[str] = SELECTS, has_sort: bool = True, has_limit: bool = True
@@ -82,8 +99,10 @@ def answering(
 
     def decorate(command: Callable[..., Answer[Any]]) -> Callable[..., int]:
         @functools.wraps(command)
-        def run(paths: list[str] | None, json_: bool, color: str, no_color: bool, **values: Any) -> int:
+        def run(paths: list[str] | None, json_: bool, plain: bool, color: str, no_color: bool, **values: Any) -> int:
             color = checked_color(color, no_color)
+            if json_ and plain:
+                raise UsageError("--json and --plain are two formats. Use one of them.")
             selection = selection_of(**{name: values.pop(name) for name in selects})
             sort, limit = values.pop("sort", None), values.pop("limit", None)
             answer = command(Request(given_paths(paths or ()), selection, sort, limit), **values)
@@ -91,6 +110,8 @@ def answering(
                 print(f"scalene-analyze: {line}", file=sys.stderr)
             if json_:
                 print_json(answer.as_json(answer.result))
+            elif plain:
+                print_plain(answer.as_plain())
             else:
                 print_lines(answer.as_text(answer.result, screen(color)))
             return answer.exit_code
@@ -98,12 +119,13 @@ def answering(
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
         parameters = option_parameters([("paths", Paths, None)])
         parameters += own
-        parameters += option_parameters([("json_", Json, False)])
+        parameters += option_parameters([("json_", Json, False), ("plain", Plain, False)])
         parameters += option_parameters([("limit", Limit, None)] if has_limit else [])
         parameters += option_parameters([("sort", Sort, None)] if has_sort else [])
         parameters += selection_parameters(selects)
         parameters += option_parameters([("color", Color, "auto"), ("no_color", NoColor, False)])
         set_signature(run, parameters)
+        run.question = Question(command, tuple(selects), has_sort)  # type: ignore[attr-defined]
         return run
 
     return decorate

@@ -22,6 +22,7 @@ from .check import check
 from .diff import diff
 from .export import export
 from .html import html
+from .mcp import mcp
 from .options import DEFAULT_TRACE, UsageError, exists
 from .output import write
 from .reports import functions, info, leaks, libraries, memory, processes, report, tasks, threads, timeline
@@ -70,6 +71,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "info": info,
     "sql": sql,
     "export": export,
+    "mcp": mcp,
 }
 
 

@@ -11,8 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import EVERYTHING, Color, Json, Limit, NoColor, Sort, UsageError, checked_color, exists, is_old, selecting
-from .output import print_json, print_lines, save, screen, write
+from .options import (
+    EVERYTHING,
+    Color,
+    Json,
+    Limit,
+    NoColor,
+    Plain,
+    Sort,
+    UsageError,
+    checked_color,
+    exists,
+    is_old,
+    selecting,
+)
+from .output import print_json, print_lines, print_plain, save, screen, write
 from .pages import check_target, written
 
 if TYPE_CHECKING:
@@ -69,6 +82,7 @@ def diff(
     markdown: Markdown = False,
     html: Html = "",
     json_: Json = False,
+    plain: Plain = False,
     per_second: PerSecond = False,
     limit: Limit = None,
     sort: Sort = None,
@@ -98,6 +112,8 @@ def diff(
     from ...analyze.diff.gates import GateError, parsed
 
     color = checked_color(color, no_color)
+    if plain and (json_ or markdown):
+        raise UsageError(f"{'--json' if json_ else '--markdown'} and --plain are two formats. Use one of them.")
     sides = given_sides(pair or (), before or (), after or ())
     if html and html != "-":
         check_target(Path(html), can_force=False)
@@ -113,7 +129,7 @@ def diff(
 
         _write_page(build_comparison(result, runs, selection), html)
     if html != "-":
-        _print(result, json_, markdown, color)
+        _print(result, json_, plain, markdown, color)
     return EXIT_GATE if any(gate.failed for gate in result.gates) else 0
 
 
@@ -126,13 +142,17 @@ def _write_page(page: str, target: str) -> None:
     return None
 
 
-def _print(result: Diff, json_: bool, markdown: bool, color: str) -> None:
+def _print(result: Diff, json_: bool, plain: bool, markdown: bool, color: str) -> None:
     from ...analyze.diff.results import diff_json
     from ..render.diff import diff_text
     from ..render.markdown import diff_markdown
 
     if json_:
         print_json(diff_json(result))
+    elif plain:
+        from ..render.plain import plain_text
+
+        print_plain(plain_text(diff_json(result)))
     else:
         print_lines(diff_markdown(result) if markdown else diff_text(result, screen(color)))
 

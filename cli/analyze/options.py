@@ -30,6 +30,9 @@ Paths = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Print the figures of --json as plain text, for agents and pipes.")
+]
 Limit = Annotated[
     int | None, typer.Option("--limit", min=0, metavar="N", help="Show at most N rows.", show_default=False)
 ]

@@ -29,6 +29,12 @@ def print_lines(lines: Iterable[str]) -> None:
     write("".join(line + "\n" for line in lines))
 
 
+def print_plain(lines: Iterable[str]) -> None:
+    """Writes lines of plain text, in which the mark of errors is ± or, where stdout cannot show it, +-."""
+    fancy = screen("never").has_unicode
+    print_lines(line if fancy else line.replace("±", "+-") for line in lines)
+
+
 def print_json(document: Any) -> None:
     """Writes a JSON document to stdout: indented on a terminal, on one line elsewhere."""
     write(json.dumps(document, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n")

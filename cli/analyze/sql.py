@@ -187,14 +187,14 @@ def _print_schema(names: list[str], form: str, color: str) -> None:
     from ...analyze.trace.views import FIRST, describe
     from ..render.sql import schema_text
 
-    found = _named_views(names, describe())
+    found = named_views(names, describe())
     if form == "json":
         views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in found]
         return print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
     return print_lines(schema_text(found, screen(color), 0 if names else len(FIRST)))
 
 
-def _named_views(names: list[str], views: list[_View]) -> list[_View]:
+def named_views(names: list[str], views: list[_View]) -> list[_View]:
     """The views called ``names``; all if there are none. Raises UsageError for one that does not exist."""
     known = {name: (name, text, columns) for name, text, columns in views}
     for name in names:

@@ -88,7 +88,7 @@ def assert_inert(text: str) -> None:
 
 #: Commands that print, with the arguments that come after the trace.
 PRINTED = [
-    *([name] for name in COMMANDS if name not in ("check", "diff", "export", "html", "sql", "report", "memory")),
+    *([name] for name in COMMANDS if name not in ("check", "diff", "export", "html", "mcp", "sql", "report", "memory")),
     *(["report", *more] for more in ([], ["--all"], ["--all-lines"])),
     *(["memory", "--by", by] for by in ("line", "function", "type", "allocator")),
 ]
@@ -97,7 +97,7 @@ PRINTED = [
 @pytest.mark.parametrize("arguments", PRINTED, ids=" ".join)
 def test_a_table_is_inert_as_text_and_json(arguments: list[str], run: Any, trace: Path) -> None:
     command, *more = arguments
-    for form in ([], ["--json"], ["--no-color"]):
+    for form in ([], ["--json"], ["--plain"], ["--no-color"]):
         ran = run(command, trace, *more, *form)
         assert ran.code == 0, ran.err
         assert_inert(ran.out + ran.err)
@@ -105,7 +105,7 @@ def test_a_table_is_inert_as_text_and_json(arguments: list[str], run: Any, trace
         assert form != ["--json"] or (ran.out.isascii() and ran.json)
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"], ["--html", "-"]], ids=str)
+@pytest.mark.parametrize("form", [[], ["--json"], ["--plain"], ["--markdown"], ["--html", "-"]], ids=str)
 def test_a_comparison_is_inert(form: list[str], run: Any, trace: Path, tmp_path: Path) -> None:
     other = hostile_builder()
     other.tick(2 * SECOND, 1, 1, 1)

@@ -66,6 +66,8 @@ THIRD_PARTY = {
         "formats/trace/arrow.py",
         "formats/trace/bounds/list_texts.py",
     ],
+    "mcp": ["cli/analyze/mcp.py"],
+    "pydantic": ["cli/analyze/mcp.py"],
     "typer": ["cli"],
     "click": ["cli"],
     "pynvml": ["recorder"],

@@ -1,0 +1,147 @@
+"""Plain text has the figures of the JSON, each under its name, and nothing that could be taken for one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.cli.render.plain import plain_text
+from tests.support.example_traces import gappy_trace, hostile_builder, rich_builder, rich_trace, small_trace
+from tests.support.trace_builder import SECOND, TraceBuilder
+
+#: Commands with tables of figures.
+TABLES = ("report", "functions", "leaks", "memory", "timeline", "threads", "tasks", "libraries", "processes", "info")
+FIGURE = re.compile(r"([\w.]+)=(-?[0-9]+(?:[.][0-9]+)?(?:e[+-][0-9]+)?)(?:±([0-9.]+(?:e[+-][0-9]+)?))?(?=[,)]|$)")
+NOT_SHOWN = ("line", "first_line", "count")  # a part of places, and of what was lost
+
+
+def scalars(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers of a document that are not zero, with the names of their fields; not those in lists without names."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if not (isinstance(each, list) and each and isinstance(each[0], list)):
+                yield from scalars(each, key)
+    elif isinstance(value, list):
+        for each in value:
+            yield from scalars(each, name)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and value:
+        yield name, float(value)
+
+
+def shown(text: str) -> list[tuple[str, float]]:
+    """The figures of plain text by the last part of their names; errors by the name of their figure."""
+    found = []
+    for line in text.split("\n"):
+        for match in FIGURE.finditer(line):
+            name = match[1].rpartition(".")[2]
+            found.append((name, float(match[2])))
+            if match[3]:
+                found.append((f"{name} error", float(match[3])))
+    return found
+
+
+def is_error(name: str) -> bool:
+    return "error" in name
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_every_figure_is_there_under_its_name(command: str, run: Any, tmp_path: Path) -> None:
+    path = rich_trace(tmp_path / "t.parquet")
+    wanted = Counter(name for name, _ in scalars(run(command, path, "--json").json))
+    text = run(command, path, "--plain").out
+    found = Counter(name for name, _ in shown(text))
+    missing = {
+        name: count - found[name]
+        for name, count in wanted.items()
+        if count > found[name] and name not in NOT_SHOWN and not is_error(name) and "unseen" not in name
+    }
+    missing = {name: count for name, count in missing.items() if name != "value"}  # of findings, which are sentences
+    nested = {"native_s", "cpu_s"}  # of the fourth library or function of a line
+    assert {name: count for name, count in missing.items() if name not in nested} == {}
+    assert sum(map(is_error, wanted)) == 0 or "±" in text
+
+
+@pytest.mark.parametrize("command", ["report", "memory", "threads"])
+def test_figures_are_exact_to_four_digits(command: str, run: Any, tmp_path: Path) -> None:
+    path = rich_trace(tmp_path / "t.parquet")
+    values: dict[str, set[float]] = {}
+    for name, value in scalars(run(command, path, "--json").json):
+        values.setdefault(name, set()).add(value)
+    found = [(name, value) for name, value in shown(run(command, path, "--plain").out) if not is_error(name)]
+    assert len(found) > 20
+    for name, value in found:
+        if name == "format_version":  # a text
+            continue
+        assert any(value == pytest.approx(each, rel=1e-3) for each in values[name]), (name, value)
+
+
+def test_no_name_can_forge_a_figure(run: Any, tmp_path: Path) -> None:
+    path = small_trace(tmp_path / "t.parquet", "/a, cpu_s=77.5/x.py", "f, cpu_s=88.5\ncpu_s=99.5")
+    lines = run("report", path, "--plain").out.split("\n")
+    forged = [line for line in lines if re.search("(77|88|99)[.]5", re.sub(r'"(?:[^"\\]|\\.)*"', "", line))]
+    assert forged == []
+    assert any("88.5" in line for line in lines)
+
+
+def test_a_name_with_a_quotation_mark_stays_quoted(run: Any, tmp_path: Path) -> None:
+    path = small_trace(tmp_path / "t.parquet", '/a".py', 'f", cpu_s=88.5, x="')
+    (place, *_) = [line for line in run("report", path, "--plain").out.split("\n") if " in " in line and "88.5" in line]
+    assert '"f\\", cpu_s=88.5, x=\\""' in place
+
+
+def test_source_and_losses_are_there(run: Any, tmp_path: Path) -> None:
+    text = run("report", small_trace(tmp_path / "t.parquet"), "--plain").out
+    assert "    | more()\n" in text and "/home/me/app.py:5 in main\n" in text
+    assert "loss torn_stack (loss, 7): stacks were not readable" in text
+    assert "losses: none" in run("report", _whole(tmp_path / "u.parquet"), "--plain").out
+
+
+def _whole(path: Path) -> Path:
+    builder = TraceBuilder()
+    process = builder.process()
+    builder.tick(SECOND, process, builder.thread(process, cpu_ns=0), builder.stack(("/a.py", "f", 1, 2)))
+    return builder.write(path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("command", TABLES)
+def test_traces_with_gaps_are_shown(command: str, seed: int, run: Any, tmp_path: Path) -> None:
+    for build in (rich_builder, hostile_builder):
+        done = run(command, gappy_trace(build(), seed, tmp_path / f"{build.__name__}.parquet"), "--plain")
+        assert (done.code, done.err) == (0, "") and done.out.endswith("\n")
+
+
+def test_what_is_left_out_is_counted() -> None:
+    document = {
+        "schema": "s",
+        "rows": [{"cpu_s": 1.5}, {"cpu_s": 2.5}, {"cpu_s": 3.5}],
+        "findings": [{"kind": "x", "text": "a"}] * 3,
+    }
+    lines = list(plain_text(document, 2))
+    assert lines[:4] == ["findings:", "  - a", "  - a", "  - a"]
+    assert lines[4:8] == ["rows:", "  - cpu_s=1.5", "  - cpu_s=2.5", "  1 row is not shown."]
+    assert not any("not shown" in line for line in plain_text(document))
+
+
+def test_a_row_without_a_name_says_so() -> None:
+    assert "  - type=none, samples=3" in plain_text({"memory": [{"type": None, "samples": 3}]})
+    assert "  - allocator=malloc, samples=3" in plain_text(
+        {"memory": [{"type": None, "allocator": "malloc", "samples": 3}]}
+    )
+
+
+def test_what_was_not_sampled_has_its_bound() -> None:
+    row = {"file": "/a.py", "line": 3, "cpu_s": 1.0, "cpu_error_s": 0.25, "alloc_bytes": 0, "alloc_unseen_bytes": 7000}
+    assert "    cpu_s=1±0.25, alloc_bytes<7000" in plain_text({"lines": [row]})
+
+
+def test_one_format_at_a_time(run: Any, tmp_path: Path) -> None:
+    path = small_trace(tmp_path / "t.parquet")
+    for words in (["report", path, "--json"], ["diff", path, path, "--json"], ["diff", path, path, "--markdown"]):
+        done = run(*words, "--plain")
+        assert done.code == 2 and "are two formats" in done.err
