@@ -1,7 +1,8 @@
 """What recording costs: the ten programs of the Scalene papers, bare and recorded in alternation.
 
 A round runs a program once under each way (bare, recorded, ...), in an order that turns from round to round; a
-slowdown is the ratio of two times of one round. The table gives medians and ranges over the rounds.
+slowdown is the ratio of two times of one round. The table gives medians and ranges over the rounds. Several
+interpreters are measured in the same rounds, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from support.environments import ROOT, Spread, add_peers, environment, save, spread, tool
+from support.environments import PEERS, ROOT, Spread, add_peers, environment, save, spread, tool, version_of
 
 LOOP = ROOT / "benchmarks" / "programs" / "pyperf_loop.py"
 #: Program of pyperformance: folder and arguments.
@@ -51,6 +53,7 @@ class Times:
 class Row:
     """A program under one way of running it, against bare runs of the same rounds."""
 
+    python: str
     program: str
     way: str
     iterations: int
@@ -110,59 +113,80 @@ def facts(trace: Path) -> tuple[dict[str, int], dict[str, int]]:
     return told["events"], {each["name"]: each["count"] for each in told["losses"]}
 
 
-def measure(python: Path, program: str, ways: list[str], rounds: int, seconds: float) -> list[Row]:
-    """All rounds of one program."""
-    command, times = script(python, program), {way: [] for way in ["bare", *ways]}
-    seen: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+def measure(pythons: Sequence[Path], program: str, ways: list[str], rounds: int, seconds: float) -> list[Row]:
+    """All rounds of one program, under each interpreter."""
+    runs = [Runs(python, program, ways) for python in pythons]
     with TemporaryDirectory() as folder:
         output = Path(folder) / "t.parquet"
-        first, count = run("bare", python, command, 0, output)
-        iterations = max(1, round(seconds * count / first.body_s))
+        for each in runs:
+            each.calibrate(seconds, output)
         for number in range(rounds):
-            order = list(times) if number % 2 == 0 else list(times)[::-1]
-            for way in order:
-                times[way].append(run(way, python, command, iterations, output)[0])
-                if way in RECORDED and way not in seen:
-                    seen[way] = facts(output)
-    return [row_of(program, way, iterations, times, seen.get(way, ({}, {}))) for way in ways]
+            for each in runs if number % 2 == 0 else runs[::-1]:
+                each.add_round(number, output)
+    return [each.row(way) for each in runs for way in ways]
 
 
-def row_of(
-    program: str, way: str, iterations: int, times: dict[str, list[Times]], seen: tuple[dict[str, int], dict[str, int]]
-) -> Row:
-    """Ratios of one way to the bare runs of the same rounds."""
-    pairs = list(zip(times[way], times["bare"], strict=True))
-    return Row(
-        program=program,
-        way=way,
-        iterations=iterations,
-        bare_body_s=spread([each.body_s for each in times["bare"]]),
-        body=spread([ours.body_s / bare.body_s for ours, bare in pairs]),
-        body_cpu=spread([ours.cpu_s / bare.cpu_s for ours, bare in pairs]),
-        whole=spread([ours.whole_s / bare.whole_s for ours, bare in pairs]),
-        trace_bytes=int(median(each.bytes for each in times[way])),
-        events=seen[0],
-        losses=seen[1],
-    )
+class Runs:
+    """The runs of one program under one interpreter."""
 
+    def __init__(self, python: Path, program: str, ways: list[str]) -> None:
+        self.python, self.program, self.command = python, program, script(python, program)
+        self.times: dict[str, list[Times]] = {way: [] for way in ["bare", *ways]}
+        self.seen: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+        self.iterations = 1
 
-def table(rows: list[Row], ways: list[str]) -> str:
-    """The rows as text, with the median over the programs under each way."""
-    head = f"{'program':24} {'way':9} {'bare s':>7} {'slowdown of the body':>24} {'of its CPU time':>24} {'of the process':>24} {'trace kB':>9} {'ticks':>7} {'memory':>7}"
-    lines = [head, "-" * len(head)]
-    for row in rows:
-        lines.append(
-            f"{row.program:24} {row.way:9} {row.bare_body_s.median:7.2f} {row.body!s:>24} {row.body_cpu!s:>24} {row.whole!s:>24}"
-            f" {row.trace_bytes / 1000:9.1f} {row.events.get('cpu') or 0:7} {row.events.get('memory') or 0:7}"
+    def calibrate(self, seconds: float, output: Path) -> None:
+        """Runs it once, to choose iterations for that many seconds."""
+        first, count = run("bare", self.python, self.command, 0, output)
+        self.iterations = max(1, round(seconds * count / first.body_s))
+
+    def add_round(self, number: int, output: Path) -> None:
+        """Runs it once under each way."""
+        order = list(self.times) if number % 2 == 0 else list(self.times)[::-1]
+        for way in order:
+            self.times[way].append(run(way, self.python, self.command, self.iterations, output)[0])
+            if way in RECORDED and way not in self.seen:
+                self.seen[way] = facts(output)
+
+    def row(self, way: str) -> Row:
+        """Ratios of one way to the bare runs of the same rounds."""
+        pairs = list(zip(self.times[way], self.times["bare"], strict=True))
+        events, losses = self.seen.get(way, ({}, {}))
+        return Row(
+            python=version_of(str(self.python)),
+            program=self.program,
+            way=way,
+            iterations=self.iterations,
+            bare_body_s=spread([each.body_s for each in self.times["bare"]]),
+            body=spread([ours.body_s / bare.body_s for ours, bare in pairs]),
+            body_cpu=spread([ours.cpu_s / bare.cpu_s for ours, bare in pairs]),
+            whole=spread([ours.whole_s / bare.whole_s for ours, bare in pairs]),
+            trace_bytes=int(median(each.bytes for each in self.times[way])),
+            events=events,
+            losses=losses,
         )
-    for way in ways:
-        mine = [row for row in rows if row.way == way]
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as text, with the median over the programs under each interpreter and way."""
+    head = f"{'program':24} {'Python':7} {'way':9} {'bare s':>7} {'slowdown of the body':>24} {'of its CPU time':>24} {'of the process':>24} {'trace kB':>9} {'ticks':>7} {'memory':>7}"
+    lines = [head, "-" * len(head), *map(line_of, rows)]
+    for python, way in dict.fromkeys((row.python, row.way) for row in rows):
+        mine = [row for row in rows if (row.python, row.way) == (python, way)]
         body, cpu, whole = (median(getattr(row, name).median for row in mine) for name in ("body", "body_cpu", "whole"))
         worst = max(row.body.median for row in mine)
         lines.append(
-            f"median over {len(mine)} programs, {way}: body {body:.3f}, CPU {cpu:.3f}, process {whole:.3f}; worst body {worst:.3f}"
+            f"median over {len(mine)} programs, {python}, {way}: body {body:.3f}, CPU {cpu:.3f}, process {whole:.3f}; worst body {worst:.3f}"
         )
     return "\n".join(lines)
+
+
+def line_of(row: Row) -> str:
+    """A row as text."""
+    return (
+        f"{row.program:24} {row.python:7} {row.way:9} {row.bare_body_s.median:7.2f} {row.body!s:>24} {row.body_cpu!s:>24} {row.whole!s:>24}"
+        f" {row.trace_bytes / 1000:9.1f} {row.events.get('cpu') or 0:7} {row.events.get('memory') or 0:7}"
+    )
 
 
 def options() -> argparse.Namespace:
@@ -174,30 +198,35 @@ def options() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="one round of one second, nothing written")
     parser.add_argument("--cpu-only", action="store_true", help="also recorded with --no-memory")
     parser.add_argument("--peers", action="store_true", help="also under scalene, memray and py-spy")
-    parser.add_argument("--python", help="interpreter to measure (default: the one running)")
+    parser.add_argument(
+        "--python", action="append", help="interpreter to measure (default: the one running); repeatable"
+    )
     return parser.parse_args()
 
 
 def main() -> int:
     """Measures and writes the result."""
     asked = options()
-    python = environment(asked.python)
+    pythons = [environment(each) for each in asked.python or [None]]
     rounds, seconds = (1, 1.0) if asked.short else (asked.rounds, asked.seconds)
-    ways = ["recorded", *(["cpu only"] if asked.cpu_only else []), *(add_peers(python) if asked.peers else [])]
-    rows = []
+    ways = ["recorded", *(["cpu only"] if asked.cpu_only else [])]
+    if asked.peers:
+        installed = [add_peers(python) for python in pythons]
+        ways += [peer for peer in PEERS if all(peer in each for each in installed)]
+    rows: list[Row] = []
     for program in asked.programs:
-        rows += measure(python, program, ways, rounds, seconds)
-        print("\n".join(table(rows[-len(ways) :], ways).splitlines()[2 : 2 + len(ways)]), flush=True)
+        rows += measure(pythons, program, ways, rounds, seconds)
+        print("\n".join(map(line_of, rows[-len(ways) * len(pythons) :])), flush=True)
     if asked.short:
-        print(table(rows, ways))
+        print(table(rows))
         return 0
     result = {
-        "python": str(python.parent.parent.name),
+        "pythons": [version_of(str(python)) for python in pythons],
         "rounds": rounds,
         "seconds": seconds,
         "rows": [asdict(row) for row in rows],
     }
-    save("overhead", result, table(rows, ways))
+    save("overhead", result, table(rows))
     return 0
 
 
