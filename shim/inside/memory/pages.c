@@ -3,7 +3,6 @@
  * of the others were never touched. */
 #include "inside/memory/pages.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

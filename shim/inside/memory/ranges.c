@@ -76,7 +76,7 @@ void ranges_unlock(void) {
   seal_leave(section);
 }
 
-/* True inside memory_mapped, whose slow path may call mappings_untouched_pages. */
+/* True inside memory_mapped, whose slow path may call pages_untouched. */
 bool ranges_are_locked_here(void) { return atomic_load(&holder) == (int32_t)syscall(SYS_gettid); }
 
 /* In a tick, a thread does not wait for another one that has the lock. */
@@ -184,8 +184,20 @@ void ranges_enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
     return;
   }
   atomic_fetch_add(&bytes_of[kind.memory], (int64_t)(end - start));
-  if (kind.memory) ranges[at].id = memory_mapped(&block, before);
+  if (kind.memory) {
+    ranges[at].id = memory_mapped(&block, before);
+  } else if (before) {
+    memory_count_freed(&this_memory, NATIVE, before);
+  }
   join_neighbours(at);
+}
+
+bool ranges_are_of_a_kind(uintptr_t start, uintptr_t end) {
+  size_t first = ranges_first_after(start);
+  for (size_t at = first + 1; at < range_count && ranges[at].start < end; at++) {
+    if (!is_same(ranges[at].kind, ranges[first].kind)) return false;
+  }
+  return true;
 }
 
 uint16_t ranges_group_around(uintptr_t start, uintptr_t end) {
@@ -202,6 +214,7 @@ size_t ranges_resized_bytes(void) {
 
 bool ranges_postfork_child(void) {
   bool consistent = atomic_exchange(&holder, 0) == 0;
+  resized_bytes = 0; /* another thread of the parent may have been within mremap */
   if (!consistent) {
     range_count = 0;
     atomic_store(&bytes_of[false], 0);

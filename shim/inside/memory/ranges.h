@@ -18,6 +18,7 @@ struct range {
   } kind;
 };
 
+/* Other files read the table, under the lock. */
 #define MAX_RANGES 8192
 extern struct range ranges[MAX_RANGES];
 extern _Atomic size_t range_count;
@@ -36,6 +37,8 @@ bool ranges_are_locked_here(void);
 size_t ranges_first_after(uintptr_t start);
 /* Returns the group that has the whole of [start, end), 0 = none. Context: signal. */
 uint16_t ranges_group_around(uintptr_t start, uintptr_t end);
+/* False = some ranges in [start, end) are memory, or in a group, and others are not. Context: signal. */
+bool ranges_are_of_a_kind(uintptr_t start, uintptr_t end);
 /* Adds a range. `before`: bytes of memory that it had as another mapping. Context: malloc. */
 void ranges_enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind, uint16_t source, size_t before);
 /* Takes [start, end) out of the table. Returns the number of parts; stores the last one in `last`. Context: malloc. */

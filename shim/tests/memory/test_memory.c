@@ -6,7 +6,6 @@
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/memory/mappings.h"
-#include "inside/memory/pages.h"
 #include "inside/memory/memory.h"
 #include "inside/python/objects.h"
 #include "inside/stacks/frames.h"

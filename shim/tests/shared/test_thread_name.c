@@ -292,8 +292,10 @@ static void test_hostile(uint32_t version, enum shape shape, uint64_t *random) {
 int main(void) {
   uint64_t random = random_seed(1);
   safe_read_init();
-  world = mmap(NULL, WORLD_BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  check(world != MAP_FAILED && !munmap(world + WORLD_BYTES, 4096));
+  size_t page_bytes = arch_page_bytes(), whole = (WORLD_BYTES + page_bytes - 1) / page_bytes * page_bytes;
+  char *start = mmap(NULL, whole + page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(start != MAP_FAILED && !munmap(start + whole, page_bytes));
+  world = start + whole - WORLD_BYTES; /* nothing is readable beyond it */
   for (size_t i = 0; i < VERSIONS; i++) {
     for (enum shape shape = 0; shape < SHAPES; shape++) {
       if (!exists(versions[i], shape)) continue;

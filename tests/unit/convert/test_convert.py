@@ -274,7 +274,9 @@ def test_processes_say_which_build_their_interpreter_is(tmp_path):
 def test_a_process_has_the_first_interpreter_that_it_loads(tmp_path):
     found = {"cause": C["START_OF_PYTHON"], "exe_bytes": 0, "argv_bytes": 0}
     builder = SpoolBuilder().start(1, t_ns=START_MONO_NS + 9, python_version=0x030C01F0, **found)  # in an earlier chunk
-    builder.start(1, python_version=0, stacks=0).start(1, t_ns=START_MONO_NS + 8, stacks=3, **found)
+    builder.start(1, python_version=0, stacks=0).start(
+        1, t_ns=START_MONO_NS + 8, stacks=C["PYTHON_STACKS"] | C["PYTHON_FREE_THREADED"], **found
+    )
     (process,) = rows(tables_of(builder, tmp_path)["process"])
     assert (process["python_version"], process["stacks"], process["t_ns"]) == ("3.11.7", True, 0)
     assert process["free_threaded"]
