@@ -282,7 +282,7 @@ def main() -> int:
     """Exit status 1 when something is not as it should be, 2 when there is no machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=2.0, help="of the hardest programs (default: %(default)s)")
-    parser.add_argument("--pages", type=int, default=4, choices=machine.KERNELS, help="KiB (default: %(default)s)")
+    parser.add_argument("--pages", type=int, default=4, choices=machine.PAGES, help="KiB (default: %(default)s)")
     parser.add_argument("--part", action="append", choices=PARTS, help="once or more (default: all)")
     parser.add_argument("--print-only", action="store_true", help="write no result")
     options = parser.parse_args()
