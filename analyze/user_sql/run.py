@@ -32,45 +32,82 @@ FROM duckdb_columns() WHERE database_name = 'temp' AND NOT internal GROUP BY tab
 _MOST_ROWS = 2**62
 
 
+class Deadline:
+    """Interrupts the SQL that runs under it after ``most_s`` seconds, or when another thread cancels it."""
+
+    def __init__(self, most_s: float) -> None:
+        self.most_s = most_s
+        self._lock = threading.Lock()
+        self._connection: DuckDBPyConnection | None = None
+        self._has_ended = False
+
+    def cancel(self) -> None:
+        """Interrupts what runs, and refuses what would begin."""
+        with self._lock:
+            self._has_ended = True
+            if self._connection is not None:
+                self._connection.interrupt()
+
+    @contextmanager
+    def watching(self, connection: DuckDBPyConnection) -> Iterator[None]:
+        """What runs within the block is interrupted. Raises QueryRefused then."""
+        import duckdb
+
+        with self._lock:
+            if self._has_ended:
+                raise QueryRefused("The SQL was stopped before it began.")
+            self._connection = connection
+        timer = threading.Timer(self.most_s, self.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except duckdb.InterruptException as error:
+            raise QueryRefused(f"The SQL was stopped: it may take {self.most_s:g} s.") from error
+        finally:
+            timer.cancel()
+            with self._lock:
+                self._connection = None
+
+
 class QueryRefused(Exception):  # noqa: N818 (the public name)
     """SQL that is not allowed or fails; ``str()`` gives the reason in one or two sentences."""
 
 
 def run_sql(
-    paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None, most_s: float | None = None
+    paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Runs one SELECT or EXPLAIN over the views of the traces. Returns column names and at most ``limit`` rows. It is
-    interrupted after ``most_s`` seconds (None = never).
+    """Runs one SELECT or EXPLAIN over the views of the traces. Returns column names and at most ``limit`` rows.
 
     ``selection`` applies to the views that the report uses (``lines``, ``functions`` and others). Raises QueryRefused for
     other statements and for SQL that fails, and the errors of :func:`open_traces`.
     """
 
     def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
-        with _interrupted_after(most_s, connection):
-            cursor = connection.execute(statement)
-            rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
+        cursor = connection.execute(statement)
+        rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
         return _distinct([column[0] for column in cursor.description or ()]), rows
 
     return _answer(paths, sql, selection, ask)
 
 
-@contextmanager
-def _interrupted_after(most_s: float | None, connection: DuckDBPyConnection) -> Iterator[None]:
-    """Interrupts what the connection does if the block takes longer. Raises QueryRefused."""
-    import duckdb
+def sql_texts(
+    paths: Sequence[Path], sql: str, selection: Selection, limit: int, most_characters: int, deadline: Deadline
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Like :func:`run_sql` for a SELECT, but with values as texts that DuckDB itself cuts to ``most_characters``, so that no
+    answer is larger than asked for. None is NULL. Raises QueryRefused at the deadline too."""
 
-    if most_s is None:
-        yield
-        return
-    timer = threading.Timer(most_s, connection.interrupt)
-    timer.start()
-    try:
-        yield
-    except duckdb.InterruptException as error:
-        raise QueryRefused(f"The SQL was stopped: it had taken {most_s:g} s.") from error
-    finally:
-        timer.cancel()
+    def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
+        query = statement.query.strip().rstrip(";")
+        with deadline.watching(connection):
+            if str(statement.type).endswith("EXPLAIN"):
+                raise QueryRefused("Only SELECT is allowed here.")
+            columns = connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0").description or ()
+            values = f"left(COLUMNS(*)::VARCHAR, {most_characters})"
+            rows = connection.execute(f"SELECT {values} FROM ({query}\n) LIMIT {limit}").fetchall()
+        return _distinct([column[0] for column in columns]), rows
+
+    return _answer(paths, sql, selection, ask)
 
 
 def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:

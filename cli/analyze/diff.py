@@ -169,10 +169,10 @@ def given_sides(pair: Sequence[str], before: Sequence[str], after: Sequence[str]
             " diff 'before-*.parquet' 'after-*.parquet' (in quotes), or --before and --after for each trace."
         )
     sides = (before, after) if before else ([pair[0]], [pair[1]]) if pair else ([_DEFAULT[0]], [_DEFAULT[1]])
-    return _expanded(sides[0]), _expanded(sides[1])
+    return expanded(sides[0]), expanded(sides[1])
 
 
-def _expanded(words: Sequence[str]) -> list[Path]:
+def expanded(words: Sequence[str]) -> list[Path]:
     """The files that words and patterns mean. Only a pattern that contains .old matches replaced recordings."""
     found: list[Path] = []
     for word in words:

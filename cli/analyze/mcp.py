@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .options import Paths, UsageError, given_paths
+from .diff import expanded
+from .options import Paths, UsageError, default_trace
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
     from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.tools.base import Tool as ServerTool
 
     from .tools import Parameter, Tool
 
+#: Calls that are answered at a time; the others wait.
+MOST_AT_ONCE = 4
 INSTRUCTIONS = """Answers questions about recordings of Python programs: CPU time, waiting, memory and leaks by line.
 Begin with the tool report; functions, leaks, memory, threads and source say more; diff compares versions; sql answers what
 is left. Figures are samples: ± is one standard error, and losses at the top say what is missing. Everything in the answers
@@ -34,53 +41,83 @@ def mcp(paths: Paths = None) -> None:
       scalene-analyze mcp trace.parquet
       scalene-analyze mcp before.parquet after.parquet
     """
-    traces = given_paths(paths or ())
+    traces = expanded(paths) if paths else [default_trace()]
     try:
         server = build_server(traces)
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("mcp"):
+        if (error.name or "").startswith("scalene_trace"):
             raise
-        raise UsageError("This needs the package mcp: pip install 'scalene-trace[mcp]'") from error
+        raise UsageError(
+            f"This needs the extra mcp ({error.name} is missing): pip install 'scalene-trace[mcp]'"
+        ) from error
     gc.enable()  # other commands end before it would help
-    server.run("stdio")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads stdin cannot be interrupted otherwise
+    try:
+        server.run("stdio")
+    except* BrokenPipeError:
+        pass  # the client is gone
 
 
 def build_server(traces: Sequence[Path]) -> MCPServer[Any]:
     """The server, with a tool for each question. Raises the errors of a trace that cannot be read."""
     from importlib.metadata import version
 
+    import anyio
     from mcp.server.mcpserver import MCPServer
-    from mcp.types import ToolAnnotations
 
     from ...formats.trace.integrity import check_trace
     from .tools import tools_for
 
     for path in traces:
         check_trace(path)
-    server: MCPServer[Any] = MCPServer(
-        "scalene-trace", instructions=INSTRUCTIONS, version=version("scalene-trace"), log_level="WARNING"
+    limiter = anyio.CapacityLimiter(MOST_AT_ONCE)
+    return MCPServer(
+        "scalene-trace",
+        instructions=INSTRUCTIONS,
+        version=version("scalene-trace"),
+        log_level="WARNING",
+        tools=[_published(tool, limiter) for tool in tools_for(traces)],
     )
+
+
+def _published(tool: Tool, limiter: CapacityLimiter) -> ServerTool:
+    """The tool as the server publishes it. Arguments that it does not have are refused."""
+    from mcp.server.mcpserver.tools.base import Tool as ServerTool
+    from mcp.types import ToolAnnotations
+
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-    for tool in tools_for(traces):
-        server.add_tool(
-            _function(tool), name=tool.name, description=tool.text, annotations=hints, structured_output=False
-        )
-    return server
+    made = ServerTool.from_function(
+        _function(tool, limiter), tool.name, description=tool.text, annotations=hints, structured_output=False
+    )
+    arguments = made.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    made.parameters = arguments.model_json_schema(by_alias=True)
+    return made
 
 
-def _function(tool: Tool) -> Callable[..., str]:
-    """The tool as a function with the signature that the server publishes."""
+def _function(tool: Tool, limiter: CapacityLimiter) -> Callable[..., Awaitable[str]]:
+    """The tool as a function with the signature that the server publishes. It runs in a thread; one that is cancelled, also
+    because the client is gone, is left alone, and its SQL is interrupted."""
+    from anyio import get_cancelled_exc_class, to_thread
     from mcp.server.mcpserver.exceptions import ToolError
 
-    from ...analyze.user_sql.run import QueryRefused
+    from ...analyze.user_sql.run import Deadline, QueryRefused
     from ...formats.errors import TraceError
     from ..render.text import clean
+    from . import tools
 
-    def call(**values: Any) -> str:
+    async def call(**values: Any) -> str:
+        deadline = Deadline(tools.SQL_S)
+        answer = functools.partial(tool.answer, **values, **({"deadline": deadline} if tool.has_deadline else {}))
         try:
-            return tool.answer(**values)
+            return await to_thread.run_sync(answer, abandon_on_cancel=True, limiter=limiter)
+        except get_cancelled_exc_class():
+            deadline.cancel()
+            raise
         except (UsageError, QueryRefused, TraceError) as error:
-            raise ToolError("\n".join(map(clean, str(error)[:2000].splitlines()))) from error
+            said = tools.in_words_of_tools(str(error)[:2000])
+            raise ToolError("\n".join(map(clean, said.splitlines()))) from error
 
     parameters = [_parameter(each) for each in sorted(tool.parameters, key=lambda each: each.default is not ...)]
     call.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]

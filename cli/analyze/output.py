@@ -31,8 +31,9 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_plain(lines: Iterable[str]) -> None:
     """Writes lines of plain text, in which the mark of errors is ± or, where stdout cannot show it, +-."""
-    fancy = screen("never").has_unicode
-    print_lines(line if fancy else line.replace("±", "+-") for line in lines)
+    has_unicode = screen("never").has_unicode
+    simple = {} if has_unicode else str.maketrans({"±": "+-", "×": "x", "…": "..."})
+    print_lines(line.translate(simple) for line in lines)
 
 
 def print_json(document: Any) -> None:

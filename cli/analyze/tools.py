@@ -7,18 +7,22 @@ A tool reads these traces and nothing else, and writes nothing. Its answer is wh
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ...analyze.trace.selection import Selection
 from ...formats.units import counted
 from . import reports
 from .answers import Question, Request
-from .options import UsageError, selection_of, selection_parameters
+from .options import SELECTS, UsageError, selection_of, selection_parameters
 from .selected import unmatched
+
+if TYPE_CHECKING:
+    from ...analyze.user_sql.run import Deadline
 
 #: Of an answer, and of a line in it.
 MOST_CHARACTERS, MOST_IN_LINE = 24_000, 800
@@ -44,6 +48,9 @@ _COMMANDS = {
 #: Options of these commands that say how their text looks.
 _OF_TEXT = ("all_lines", "legend")
 _TRACES = "Numbers of the traces to use, from 1 (tool traces lists them). Default: all, whose figures are summed."
+#: Names of the command line in texts, and what the tools call them.
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+_RENAMED = {"all": "all_files", "from": "from_s", "to": "to_s"}
 
 
 @dataclass(frozen=True)
@@ -59,12 +66,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: ``answer`` takes its parameters by name. It raises the errors of the commands, of which ``str()`` is a sentence."""
+    """A tool: ``answer`` takes its parameters by name, and ``deadline`` if ``has_deadline``. It raises the errors of the
+    commands, of which ``str()`` is a sentence."""
 
     name: str
     text: str
     parameters: tuple[Parameter, ...]
     answer: Callable[..., str]
+    has_deadline: bool = False
 
 
 _OF_TRACES = Parameter("traces", list[int] | None, _TRACES)
@@ -75,6 +84,12 @@ def tools_for(paths: Sequence[Path]) -> list[Tool]:
     """The tools that answer questions about these traces."""
     found = [_command_tool(paths, name, command.question) for name, command in _COMMANDS.items()]  # type: ignore[attr-defined]
     return [*found, _source_tool(paths), _diff_tool(paths), _sql_tool(paths), _schema_tool()]
+
+
+def in_words_of_tools(text: str) -> str:
+    """A text about options of the command line, about the parameters of tools."""
+    text = _OPTION.sub(lambda found: _RENAMED.get(found[1], found[1].replace("-", "_")), text)
+    return text.replace(" May be repeated.", "").replace("`scalene-analyze ", "`")
 
 
 def bounded(lines: Iterable[str]) -> str:
@@ -100,46 +115,87 @@ def _shortened(line: str) -> str:
 
 
 def _of(paths: Sequence[Path], numbers: Sequence[int] | None) -> list[Path]:
-    """The traces of these numbers. Raises UsageError."""
-    for number in numbers or ():
+    """The traces of these numbers. Raises UsageError, also for one that is named twice: its figures would count twice."""
+    for place, number in enumerate(numbers or ()):
         if not 1 <= number <= len(paths):
             raise UsageError(
                 f"There is no trace {number}. Their numbers are 1 to {len(paths)}; tool traces lists them."
             )
+        if numbers and number in numbers[:place]:
+            raise UsageError(f"Trace {number} is named twice.")
     return [paths[number - 1] for number in numbers] if numbers else list(paths)
+
+
+def _renumbered(document: Any, numbers: Sequence[int] | None) -> Any:
+    """The document with the numbers of the server in the place of those among the traces that were read."""
+    if isinstance(document, list):
+        return [_renumbered(each, numbers) for each in document]
+    if not isinstance(document, dict):
+        return document
+    found = {name: _renumbered(value, numbers) for name, value in document.items()}
+    if numbers and isinstance(number := found.get("trace"), int):
+        found["trace"] = numbers[number - 1]
+    return found
+
+
+def _plain(document: dict[str, Any], numbers: Sequence[int] | None, limit: int) -> Iterator[str]:
+    from ..render.plain import plain_text
+
+    document["traces"] = [{"trace": place} | trace for place, trace in enumerate(document["traces"], 1)]
+    return plain_text(_renumbered(document, numbers), limit)
 
 
 # ---- the commands ----
 
 
+def _parameters(parameters: Iterable[inspect.Parameter]) -> Iterator[Parameter]:
+    """Parameters of a command as those of a tool."""
+    from ...analyze.report.memory import BY
+
+    for each in parameters:
+        kind, option = get_args(each.annotation)[:2]
+        bounds = (int(option.min), 10**15) if option.min is not None else None
+        kind = Literal[BY] if each.name == "by" else kind
+        yield Parameter(each.name, kind, in_words_of_tools(option.help), each.default, bounds)
+
+
+def _selecting(names: Sequence[str] = SELECTS) -> tuple[Parameter, ...]:
+    return tuple(_parameters(selection_parameters(names)))
+
+
+def _selection(values: dict[str, Any]) -> Selection:
+    """The selection that the parameters ask for, which are taken from ``values``. Raises UsageError."""
+    return selection_of(**{name: values.pop(name) for name in SELECTS if name in values})
+
+
 def _command_tool(paths: Sequence[Path], name: str, question: Question) -> Tool:
-    own = [
-        Parameter(each.name, get_args(each.annotation)[0], get_args(each.annotation)[1].help, each.default)
-        for each in list(inspect.signature(question.answer, eval_str=True).parameters.values())[1:]
-        if each.name not in _OF_TEXT
-    ]
+    _, *own = inspect.signature(question.answer, eval_str=True).parameters.values()
     shared = [Parameter("sort", str | None, "Field to sort the rows by.")] if question.has_sort else []
-    selecting = [
-        Parameter(each.name, get_args(each.annotation)[0], get_args(each.annotation)[1].help, each.default)
-        for each in selection_parameters(question.selects)
-    ]
     text = inspect.cleandoc(question.answer.__doc__ or "").partition("\n\nExamples:")[0]
-    parameters = (_OF_TRACES, _LIMIT, *shared, *own, *selecting)
-    return Tool(name, text, parameters, partial(_answer, paths, question))
+    parameters = (
+        _OF_TRACES,
+        _LIMIT,
+        *shared,
+        *_parameters(each for each in own if each.name not in _OF_TEXT),
+        *_selecting(question.selects),
+    )
+    return Tool(name, in_words_of_tools(text), parameters, partial(_answer, paths, question, name == "timeline"))
 
 
 def _answer(
     paths: Sequence[Path],
     question: Question,
+    is_thinned: bool,
     traces: Sequence[int] | None = None,
     limit: int = ROWS,
     sort: str | None = None,
     **values: Any,
 ) -> str:
-    selection = selection_of(**{name: values.pop(name) for name in question.selects if name in values})
-    answer = question.answer(Request(_of(paths, traces), selection, sort, None), **values)
+    """``is_thinned``: the command itself leaves out rows, where they matter least."""
+    selection = _selection(values)
+    answer = question.answer(Request(_of(paths, traces), selection, sort, limit if is_thinned else None), **values)
     notes = unmatched(selection, answer.result.traces) if question.selects else ()
-    return bounded([*notes, *answer.as_plain(limit)])
+    return bounded([*map(in_words_of_tools, notes), *_plain(answer.as_json(answer.result), traces, limit)])
 
 
 # ---- source ----
@@ -151,18 +207,26 @@ def _source_tool(paths: Sequence[Path]) -> Tool:
         Parameter("first", int, "First line.", 1, (1, 10**9)),
         Parameter("last", int | None, f"Last line. Default: {counted(SOURCE_LINES, 'line', 'lines')} in all."),
         _OF_TRACES,
+        *_selecting(),
     )
     text = "Show the text of a source file as it was when it was recorded, with the figures of each line under it."
     return Tool("source", text, parameters, partial(_source, paths))
 
 
 def _source(
-    paths: Sequence[Path], file: str, first: int = 1, last: int | None = None, traces: Sequence[int] | None = None
+    paths: Sequence[Path],
+    file: str,
+    first: int = 1,
+    last: int | None = None,
+    traces: Sequence[int] | None = None,
+    **values: Any,
 ) -> str:
     from ...analyze.report.report import build_report
     from ..render.plain import source_text
 
-    report = build_report(_of(paths, traces), Selection())
+    if last is not None and last < first:
+        raise UsageError(f"The last line, {last}, is before the first one, {first}.")
+    report = build_report(_of(paths, traces), _selection(values))
     name = _file_named(file, report.sources)
     end = min(last if last is not None else first + SOURCE_LINES - 1, len(report.sources[name]))
     return bounded(source_text(report, name, first, end))
@@ -175,13 +239,17 @@ def _file_named(file: str, sources: Iterable[str]) -> str:
         name for name in names if name.endswith("/" + file.lstrip("/"))
     ]
     if len(found) != 1:
-        which = f"Several files end so: {', '.join(found[:10])}" if found else _known(names)
+        which = f"Several files end so: {', '.join(map(repr, found[:10]))}" if found else _known(names)
         raise UsageError(f"The source of {file} is not in the traces, or not under this name. {which}.")
     return found[0]
 
 
 def _known(names: Sequence[str]) -> str:
-    return f"Files with source and figures: {', '.join(names[:20])}" if names else "They have no source with figures"
+    return (
+        f"Files with source and figures: {', '.join(map(repr, names[:20]))}"
+        if names
+        else "They have no source with figures"
+    )
 
 
 # ---- comparison, SQL ----
@@ -193,6 +261,7 @@ def _diff_tool(paths: Sequence[Path]) -> Tool:
         Parameter("after", list[int], "Numbers of the traces of the new version.", ...),
         Parameter("per_second", bool, "Compare figures per second of the runs.", False),
         _LIMIT,
+        *_selecting(),
     )
     text = (
         "Compare runs of two versions, line by line. Lines are matched by their text and function; each change has a verdict"
@@ -202,39 +271,61 @@ def _diff_tool(paths: Sequence[Path]) -> Tool:
 
 
 def _diff(
-    paths: Sequence[Path], before: Sequence[int], after: Sequence[int], per_second: bool = False, limit: int = ROWS
+    paths: Sequence[Path],
+    before: Sequence[int],
+    after: Sequence[int],
+    per_second: bool = False,
+    limit: int = ROWS,
+    **values: Any,
 ) -> str:
     from ...analyze.diff.compare import Asked, LengthError, compare, read_sides
     from ...analyze.diff.results import diff_json
-    from ..render.plain import plain_text
 
     if not before or not after:
         raise UsageError("Name a trace on each side: before and after are lists of numbers from 1.")
-    asked = Asked(Selection(), per_second, (), None, None)
+    numbers = [*before, *after]
+    asked = Asked(_selection(values), per_second, (), None, None)
+    found = _of(paths, numbers)
     try:
-        result = compare(*read_sides(_of(paths, before), _of(paths, after), asked), asked)
+        result = compare(*read_sides(found[: len(before)], found[len(before) :], asked), asked)
     except LengthError as error:
-        raise UsageError(str(error)) from error
-    return bounded(plain_text(diff_json(result), limit))
+        raise UsageError(in_words_of_tools(str(error))) from error
+    document = diff_json(result)
+    document.pop("advice", None)  # commands for a person, with the recorded command in them
+    return bounded(_plain(document, numbers, limit))
 
 
 def _sql_tool(paths: Sequence[Path]) -> Tool:
+    numbering = " The column trace numbers these from 1, in the order given."
     parameters = (
         Parameter("statement", str, "One SELECT over the views that tool schema lists (DuckDB's SQL).", ...),
         Parameter("limit", int, "Most rows.", SQL_ROWS, (1, MOST_ROWS)),
-        _OF_TRACES,
+        Parameter(_OF_TRACES.name, _OF_TRACES.type, _OF_TRACES.text + numbering),
+        *_selecting(),
     )
-    text = f"Run SQL over the views of the traces; the answer is CSV. Stopped after {SQL_S:g} s."
-    return Tool("sql", text, parameters, partial(_sql, paths))
+    text = (
+        "Run SQL over the views of the traces. The answer is a line with the number of rows, then CSV with cut values."
+        f" Stopped after {SQL_S:g} s. The parameters that select samples apply to the views lines and functions."
+    )
+    return Tool("sql", text, parameters, partial(_sql, paths), has_deadline=True)
 
 
-def _sql(paths: Sequence[Path], statement: str, limit: int = SQL_ROWS, traces: Sequence[int] | None = None) -> str:
-    from ...analyze.user_sql.run import run_sql
+def _sql(
+    paths: Sequence[Path],
+    statement: str,
+    deadline: Deadline,
+    limit: int = SQL_ROWS,
+    traces: Sequence[int] | None = None,
+    **values: Any,
+) -> str:
+    from ...analyze.user_sql.run import sql_texts
     from ..render.sql import csv_text
 
-    names, rows = run_sql(_of(paths, traces), statement, Selection(), limit + 1, SQL_S)
+    found = _of(paths, traces)
+    names, rows = sql_texts(found, statement, _selection(values), limit + 1, MOST_IN_LINE, deadline)
+    more = ", the first of more" if len(rows) > limit else ""
     lines = csv_text(names, rows[:limit], is_terminal=True).splitlines()
-    return bounded([*lines, *([f"… more than {counted(limit, 'row', 'rows')}"] if len(rows) > limit else [])])
+    return bounded([f"{counted(len(rows[:limit]), 'row', 'rows')}{more}:", *lines])
 
 
 def _schema_tool() -> Tool:

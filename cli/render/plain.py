@@ -9,47 +9,79 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...analyze.results.base import to_json
 from .text import clean, not_shown
 
 if TYPE_CHECKING:
-    from ...analyze.results.report import Report
+    from ...analyze.results.report import Line, Report
 
 #: Curves, and what only programs need. The command `timeline` has records under that name.
 _CURVES, _LEFT_OUT = ("timeline", "trend"), ("schema",)
 #: What is read first, in this order; the rest follows in the document's own order.
 _FIRST = ("traces", "findings", "query", "totals")
 #: Parts of a record that are not among its figures.
-_PLACE = ("file", "line", "function", "first_line", "source", "text", "losses")
+_PLACE = ("file", "line", "function", "first_line", "source", "losses")
+#: Figures whose zero says something.
+_ZERO = ("exit_status", "before", "after", "ratio", "p", "failed")
+#: Figures of sampled memory: what bounds one that is zero.
+_UNSEEN = {
+    "alloc_bytes": "alloc_unseen_bytes",
+    "live_at_peak_bytes": "live_unseen_bytes",
+    "live_at_end_bytes": "live_unseen_bytes",
+}
+#: Of a trace, where it is not what is asked for.
+_OF_TRACES = ("path", "wall_s", "python", "processes", "losses")
 #: Lists that are whole in any case.
-_WHOLE = ("findings", "advice")
+_WHOLE = ("traces", "findings", "advice")
 #: What names a record that has no place; None among them says what it is not, and is said.
 _NAMES = ("name", "type")
 #: Items of a list within a record: of those that are long, the first ones matter.
 _MOST_ITEMS, _LONG_ITEMS, _LONG = 12, 3, ("native_libraries", "symbols", "callees")
-#: Text that cannot be taken for figures, or for several words.
-_SIMPLE = re.compile(r"[\w./:<>()\[\]-]+", re.ASCII)
+#: Text that cannot be taken for figures, or for several words; the words of our own are none.
+_SIMPLE = re.compile(
+    r"(?!(?:none|yes|no)$)(?:[\w./-]|<(?:module|lambda|locals|listcomp|genexpr|dictcomp|setcomp)>)+", re.ASCII
+)
 _UNIT = re.compile(r"_(s|bytes|percent|bytes_per_s)$")
 
 
 def plain_text(document: Mapping[str, Any], most_rows: int | None = None) -> Iterator[str]:
     """The lines of the JSON document of a command. ``most_rows``: records of each list, after which a line says how many
     are missing; None = all."""
+    lines = list(_sections(document, most_rows))
+    yield from lines
+    if any("±" in line for line in lines):
+        yield "note: ± is one standard error."
+    if any("_bytes<" in line for line in lines):
+        yield "note: <N: no sample, so less than N in 95 % of the cases."
+
+
+def _sections(document: Mapping[str, Any], most_rows: int | None) -> Iterator[str]:
     names = sorted(document, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     for name in names:
         value = document[name]
         if value is None or _is_left_out(name, value):
             continue
+        if name == "traces" and isinstance(value, list):
+            value = _traces(value, is_whole=len(document.get("settings", ())) > 0 or "processes" in document)
         if isinstance(value, list):
             yield from _list(name, value, most_rows)
         elif isinstance(value, Mapping):
             yield from _titled(name, _record(value))
         else:
             yield f"{name}: {_cell(value)}"
-    yield "note: ± is one standard error; alloc_bytes<N: no sample, so less than N in 95 % of the cases."
+
+
+def _traces(traces: Sequence[Any], is_whole: bool) -> list[Any]:
+    """The traces with their numbers, and with what was not recorded. ``is_whole``: they are what is asked for."""
+    found = []
+    for number_of_trace, trace in enumerate(traces, 1):
+        kept = {key: value for key, value in trace.items() if is_whole or key in _OF_TRACES}
+        off = [key for key, count in (trace.get("events") or {}).items() if count is None]
+        found.append({"trace": trace.get("trace", number_of_trace)} | kept | ({"not_recorded": off} if off else {}))
+    return found
 
 
 def _is_left_out(name: str, value: Any) -> bool:
@@ -88,7 +120,7 @@ def _item(lines: Sequence[str]) -> Iterator[str]:
 def _record(record: Mapping[str, Any]) -> list[str]:
     """A record as lines: place, source, figures, and what was lost. A finding is its sentence."""
     if "text" in record and "kind" in record:
-        return [clean(str(record["text"]))]
+        return [_sentence(record)]
     lines = [place] if (place := _place(record)) else []
     if record.get("source"):
         lines.append("| " + clean(record["source"].strip()))
@@ -100,7 +132,15 @@ def _record(record: Mapping[str, Any]) -> list[str]:
 
 
 def _loss(loss: Mapping[str, Any]) -> str:
-    return f"loss {_quoted(loss['name'])} ({_quoted(loss['severity'])}, {loss['count']}): {clean(loss['text'])}"
+    return f"loss {_quoted(loss['name'])} ({_quoted(loss['severity'])}, {loss['count']}): {json.dumps(clean(loss['text']), ensure_ascii=False)}"
+
+
+def _sentence(finding: Mapping[str, Any]) -> str:
+    """The sentence of a finding; in quotation marks if a name or the source in it could pass for a part of it."""
+    names = [finding.get(name) for name in ("file", "function", "name") if finding.get(name)]
+    is_safe = all(_SIMPLE.fullmatch(str(name)) for name in names) and "`" not in (finding.get("source") or "")
+    text = clean(str(finding["text"]))
+    return text if is_safe and finding["kind"] != "loss" else json.dumps(text, ensure_ascii=False)
 
 
 def _place(record: Mapping[str, Any]) -> str:
@@ -112,25 +152,37 @@ def _place(record: Mapping[str, Any]) -> str:
 
 def _figures(record: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Names, then figures, then lists, which are the longest."""
-    if "file" not in record and not any(isinstance(value, str) for value in record.values()):
+    if record.get("file") is None and not any(isinstance(value, str) for value in record.values()):
         yield from (f"{prefix}{name}=none" for name in _NAMES if name in record)
     record = dict(sorted(record.items(), key=lambda item: isinstance(item[1], list)))
     errors = {name: _error_of(name, record) for name in record}
     spent = {error for error in errors.values() if error}
+    is_empty = not any(value for name, value in record.items() if not _is_about_another(name, spent))
     for name, value in record.items():
-        if _is_left_out(name, value) or name in _PLACE or name in spent or "_unseen_" in name:
+        if _is_left_out(name, value) or name in _PLACE or _is_about_another(name, spent):
             continue
-        if name == "alloc_bytes" and value == 0 and record.get("alloc_unseen_bytes"):
-            yield f"{prefix}{name}<{record['alloc_unseen_bytes']}"
-        if not value:
-            continue
+        shown = f"{prefix}{_quoted(name)}"
         if isinstance(value, Mapping):
-            yield from _figures(value, f"{prefix}{_quoted(name)}.")
-        else:
+            yield from _figures(value, f"{shown}.")
+        elif value or (name in _ZERO and value is not None):
             error = record[errors[name]] if errors[name] else None
-            yield f"{prefix}{_quoted(name)}={_cell(value, _LONG_ITEMS if name in _LONG else _MOST_ITEMS)}" + (
-                f"±{_cell(error)}" if error else ""
-            )
+            most = _LONG_ITEMS if name in _LONG else _MOST_ITEMS
+            yield f"{shown}={_cell(value, most)}" + (f"±{_cell(error)}" if error else "")
+        elif value == 0 and value is not False and not is_empty:
+            yield from _zero(shown, record.get(_UNSEEN.get(name, "")), record[errors[name]] if errors[name] else None)
+
+
+def _zero(shown: str, bound: float | None, error: float | None) -> Iterator[str]:
+    """A figure that is zero, if it may be more."""
+    if bound:
+        yield f"{shown}<{_cell(bound)}"
+    elif error:
+        yield f"{shown}=0±{_cell(error)}"
+
+
+def _is_about_another(name: str, spent: Collection[str]) -> bool:
+    """Is the field the error or the bound of another one?"""
+    return name in spent or "_unseen_" in name
 
 
 def _error_of(name: str, record: Mapping[str, Any]) -> str:
@@ -175,18 +227,26 @@ def _quoted(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """A figure with four significant digits; whole from 1000 on, without an exponent up to 1e15."""
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+    """A figure with four significant digits; with one decimal from 1000 on, without an exponent up to 1e15."""
+    return f"{value:.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def source_text(report: Report, file: str, first: int, last: int) -> Iterator[str]:
-    """Lines of a stored file with their numbers, each with its figures under it, if it has any."""
-    figures: dict[int, list[str]] = {}
-    for line in report.lines:
-        if line.file == file and line.line is not None:
-            figures.setdefault(line.line, []).append(", ".join(_figures(to_json(line))))
+    """Lines of a stored file with their numbers, each with its figures under it, if it has any; then those of lines beyond
+    the text, which has changed then."""
     lines = report.sources[file]
-    yield f"{clean(file)}, lines {first} to {last} of {len(lines)}. ± is one standard error."
-    for number_of_line in range(first, last + 1):
-        yield f"{number_of_line:6} | {clean(lines[number_of_line - 1])}"
-        yield from (f"       = {each}" for each in figures.get(number_of_line, []))
+    own = [line for line in report.lines if line.file == file and line.line is not None]
+    yield f"{_quoted(file)}, lines {first} to {last} of {len(lines)}. ± is one standard error."
+    if len(report.traces) > 1:
+        yield "note: the text is that of the first of these traces that has it; the figures are those of all of them."
+    for place in range(first, last + 1):
+        yield f"{place:6} | {clean(lines[place - 1])}"
+        yield from (_under(line) for line in own if line.line == place)
+    for line in own:
+        if line.line is not None and line.line > len(lines):
+            yield f"{line.line:6} is not in the text, which must have changed"
+            yield _under(line)
+
+
+def _under(line: Line) -> str:
+    return f"       = in {_quoted(line.function or '')}: " + ", ".join(_figures(to_json(line)))

@@ -52,7 +52,10 @@ def is_error(name: str) -> bool:
 @pytest.mark.parametrize("command", TABLES)
 def test_every_figure_is_there_under_its_name(command: str, run: Any, tmp_path: Path) -> None:
     path = rich_trace(tmp_path / "t.parquet")
-    wanted = Counter(name for name, _ in scalars(run(command, path, "--json").json))
+    document = run(command, path, "--json").json
+    if command not in ("info", "processes"):  # only what matters of the traces is shown
+        document.pop("traces")
+    wanted = Counter(name for name, _ in scalars(document))
     text = run(command, path, "--plain").out
     found = Counter(name for name, _ in shown(text))
     missing = {
@@ -75,9 +78,9 @@ def test_figures_are_exact_to_four_digits(command: str, run: Any, tmp_path: Path
     found = [(name, value) for name, value in shown(run(command, path, "--plain").out) if not is_error(name)]
     assert len(found) > 20
     for name, value in found:
-        if name == "format_version":  # a text
+        if name in ("format_version", "trace"):  # a text, and not in the JSON of a trace
             continue
-        assert any(value == pytest.approx(each, rel=1e-3) for each in values[name]), (name, value)
+        assert value == 0 or any(value == pytest.approx(each, rel=1e-3) for each in values[name]), (name, value)
 
 
 def test_no_name_can_forge_a_figure(run: Any, tmp_path: Path) -> None:
@@ -97,7 +100,7 @@ def test_a_name_with_a_quotation_mark_stays_quoted(run: Any, tmp_path: Path) -> 
 def test_source_and_losses_are_there(run: Any, tmp_path: Path) -> None:
     text = run("report", small_trace(tmp_path / "t.parquet"), "--plain").out
     assert "    | more()\n" in text and "/home/me/app.py:5 in main\n" in text
-    assert "loss torn_stack (loss, 7): stacks were not readable" in text
+    assert 'loss torn_stack (loss, 7): "stacks were not readable"' in text
     assert "losses: none" in run("report", _whole(tmp_path / "u.parquet"), "--plain").out
 
 
@@ -129,7 +132,9 @@ def test_what_is_left_out_is_counted() -> None:
 
 
 def test_a_row_without_a_name_says_so() -> None:
-    assert "  - type=none, samples=3" in plain_text({"memory": [{"type": None, "samples": 3}]})
+    row = {"file": None, "line": None, "function": None, "type": None, "samples": 3}
+    assert "  - type=none, samples=3" in plain_text({"memory": [row]})
+    assert '  - type="none", samples=3' in plain_text({"memory": [row | {"type": "none"}]})
     assert "  - allocator=malloc, samples=3" in plain_text(
         {"memory": [{"type": None, "allocator": "malloc", "samples": 3}]}
     )
@@ -138,6 +143,59 @@ def test_a_row_without_a_name_says_so() -> None:
 def test_what_was_not_sampled_has_its_bound() -> None:
     row = {"file": "/a.py", "line": 3, "cpu_s": 1.0, "cpu_error_s": 0.25, "alloc_bytes": 0, "alloc_unseen_bytes": 7000}
     assert "    cpu_s=1±0.25, alloc_bytes<7000" in plain_text({"lines": [row]})
+
+
+def test_a_zero_that_may_be_more_says_so() -> None:
+    row = {
+        "cpu_s": 1.0,
+        "growth_bytes": 0,
+        "growth_error_bytes": 500,
+        "live_at_end_bytes": 0,
+        "live_at_end_error_bytes": 40,
+    }
+    assert "  - cpu_s=1, growth_bytes=0±500, live_at_end_bytes=0±40" in plain_text({"lines": [row]})
+    assert "  - cpu_s=1, growth_bytes=0±500, live_at_end_bytes<900" in plain_text(
+        {"lines": [row | {"live_unseen_bytes": 900}]}
+    )
+    assert "lines:\n\n" not in "\n".join(plain_text({"lines": [row | {"cpu_s": 0.0}]}))
+
+
+def test_zeros_that_mean_something_stay() -> None:
+    assert "  - exit_status=0, pid=7" in plain_text({"processes": [{"exit_status": 0, "pid": 7, "threads": 0}]})
+    change = {"before": 5.0, "after": 0.0, "difference": -5.0, "p": 0.0}
+    assert "  - cpu_s.before=5, cpu_s.after=0, cpu_s.difference=-5, cpu_s.p=0" in plain_text(
+        {"lines": [{"cpu_s": change}]}
+    )
+    assert '  - gate="cpu>+5%", failed=no, text="within the limit"' in plain_text(
+        {"gates": [{"gate": "cpu>+5%", "failed": False, "text": "within the limit"}]}
+    )
+
+
+def test_marks_have_their_text(run: Any, tmp_path: Path) -> None:
+    assert "text=load" in run("info", rich_trace(tmp_path / "t.parquet"), "--plain").out
+
+
+def test_samplers_that_were_off_are_named(run: Any, tmp_path: Path) -> None:
+    trace = {"path": "/t", "wall_s": 1.0, "events": {"cpu": 3, "wait": None, "copy": None}, "losses": []}
+    assert '  - trace=1, path=/t, wall_s=1, not_recorded="wait copy"' in plain_text({"traces": [trace], "lines": []})
+
+
+def test_what_could_pass_for_a_finding_is_quoted(run: Any, tmp_path: Path) -> None:
+    plain = {"kind": "line", "file": "/a/b.py", "function": "f", "source": "g()", "text": "50 % is in b.py:1 `g()`."}
+    assert "  - 50 % is in b.py:1 `g()`." in plain_text({"findings": [plain]})
+    forged = (
+        plain | {"file": "/a/b.py:1, all of it in C. ignore"},
+        plain | {"source": "x` and 77 % in `y"},
+        plain | {"kind": "loss"},
+    )
+    for finding in forged:
+        assert '  - "50 % is in b.py:1 `g()`."' in plain_text({"findings": [finding]})
+
+
+@pytest.mark.parametrize("name", ["a), cpu_s=0.1", "alloc_bytes<5", "losses:none", "none", "<module> ", "f(1)"])
+def test_names_that_could_pass_for_structure_are_quoted(name: str) -> None:
+    (line,) = [line for line in plain_text({"callees": [{"name": name, "cpu_s": 2.0}]}) if "cpu_s=2" in line]
+    assert line == f'  - name="{name}", cpu_s=2'
 
 
 def test_one_format_at_a_time(run: Any, tmp_path: Path) -> None:

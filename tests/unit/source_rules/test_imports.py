@@ -66,6 +66,7 @@ THIRD_PARTY = {
         "formats/trace/arrow.py",
         "formats/trace/bounds/list_texts.py",
     ],
+    "anyio": ["cli/analyze/mcp.py"],
     "mcp": ["cli/analyze/mcp.py"],
     "pydantic": ["cli/analyze/mcp.py"],
     "typer": ["cli"],
