@@ -18,7 +18,7 @@ MEASURE_ARGS ?= -n 4
 .DEFAULT_GOAL := help
 # Otherwise each of the thousands of processes that the tests start compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c wheels stress bench generate html clean wheel-x86_64 wheel-aarch64 arm64
+.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-units-musl test-stress-undefined test-c wheels stress bench generate html clean wheel-x86_64 wheel-aarch64 arm64
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -99,6 +99,18 @@ $(UNITS): test-units-%: $(VENV)/.stamp-install
 	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$*
 	@$(BIN)/ctest --test-dir build/c-$* -j 2 --output-on-failure --no-tests=error
 
+# Debian's musl comes without the kernel's headers, and its compiler does not ask the linker for the unwind tables' index.
+test-units-musl: $(VENV)/.stamp-install ## shim and watcher compiled with musl-gcc (package musl-tools), and their unit tests
+	@echo "== shim unit tests, libc: musl"
+	@mkdir -p build/musl-headers
+	@ln -sfn /usr/include/linux build/musl-headers/linux
+	@ln -sfn /usr/include/asm-generic build/musl-headers/asm-generic
+	@ln -sfn /usr/include/$(shell uname -m)-linux-gnu/asm build/musl-headers/asm
+	@CC=musl-gcc CFLAGS="-isystem $(CURDIR)/build/musl-headers" LDFLAGS=-Wl,--eh-frame-hdr PATH="$(CURDIR)/$(BIN):$$PATH" \
+		cmake -S shim -B build/c-musl -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSHIM_TESTS=ON -DSHIM_WERROR=ON >/dev/null
+	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-musl
+	@$(BIN)/ctest --test-dir build/c-musl -j 2 --output-on-failure --no-tests=error
+
 test-stress-undefined: build/targets/.stamp
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
@@ -135,9 +147,10 @@ arm64: wheel-aarch64 ## record programs on an emulated arm64 machine (MINUTES=10
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, native stacks against libgcc, native time of calls against perf, exports read by their programs; results into benchmarks/results/
+stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, the shim with musl, native stacks against libgcc, native time of calls against perf, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/convert/test_convert_cuda_calls.py
+	$(MAKE) test-units-musl
 	$(BIN)/python -m tests.long.stress --ticks 2000000
 	$(BIN)/python -m tests.long.regression
 	$(BIN)/python -m tests.long.kills

@@ -24,6 +24,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "shared/libc/musl.h"
+
 /* The shim interposes memcpy, so its own copies would be counted as copies of the program. Copies of a constant size
  * become inline instructions; for the others, shim_copy copies byte by byte. `volatile` keeps the compiler from turning
  * its loop into a call of memcpy. */

@@ -227,7 +227,11 @@ static int create_timer(char *cookie) {
   if (!timers_may_arm()) return -1;
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signals_number()};
   event.sigev_value.sival_ptr = cookie;
+#ifdef __GLIBC__ /* which has no name for it */
   event._sigev_un._tid = this_thread.tid;
+#else
+  event.sigev_notify_thread_id = this_thread.tid;
+#endif
   int id = -1;
   if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &id)) {
     loss_add(LOSS_thread_unarmed);

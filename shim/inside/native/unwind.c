@@ -57,14 +57,17 @@ static void look_up(struct frame_step *step) {
   if (ARCH_SIGNAL_FRAMES_BY_CODE && !step->has_rule) step->has_rule = find_signal_frame(pc, &step->rule);
 }
 
-/* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller. */
+/* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller; musl has no
+ * such function. */
 static uintptr_t context_end;
 
 void unwind_init(void) {
+#ifdef __GLIBC__
   static uint64_t stack[128];
   ucontext_t context = {.uc_stack = {.ss_sp = stack, .ss_size = sizeof stack}};
   makecontext(&context, (void (*)(void))unwind_init, 0);
   context_end = arch_context_end(&context, stack, sizeof stack);
+#endif
 }
 
 static bool starts_stack(const struct frame_step *step) {

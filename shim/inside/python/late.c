@@ -110,7 +110,14 @@ EXPORT int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t c
   return next.pthread_condattr_setclock ? next.pthread_condattr_setclock(attributes, clock) : ENOSYS;
 }
 
+#ifdef __GLIBC__
 extern int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *)); /* libc's other name */
+#else
+static int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
+  (void)key, (void)destructor;
+  return EAGAIN;
+}
+#endif
 
 EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
   uintptr_t caller = (uintptr_t)__builtin_return_address(0);

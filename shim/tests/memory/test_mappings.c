@@ -367,7 +367,9 @@ static void move_and_keep(void) {
   if (moved == MAP_FAILED) { /* before Linux 5.7 */
     check(munmap(start, 100 * PAGE) == 0);
   } else {
+#ifdef __GLIBC__ /* musl passes no wish on */
     check(moved == free_one);
+#endif
     for (size_t i = 0; i < 80; i++) start[i * PAGE] = 1;
     pages_look(1, true);
     check(counted == 180 * PAGE);
