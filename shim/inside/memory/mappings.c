@@ -189,15 +189,17 @@ static void *remap(void *address, size_t before, size_t bytes, int flags, void *
                      : (void *)syscall(SYS_mremap, address, before, bytes, flags, wanted);
 }
 
-/* With MREMAP_DONTUNMAP, the old range stays mapped, without its pages. What shrinks in its place only loses its end; the
- * parts that stay may have different access. */
+/* With MREMAP_DONTUNMAP, the old range stays mapped, without its pages. Of what shrinks in its place, parts with different
+ * access may stay: then only its end goes. */
 static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, int flags, struct kind kind) {
   uintptr_t end = from + ranges_round_up(before);
-  if (to == from && bytes <= before) {
-    ranges_cut(from + ranges_round_up(bytes), end, 0, NULL);
-    return;
+  if (!ranges_are_of_a_kind(from, end)) {
+    if (to == from && bytes <= before) {
+      ranges_cut(from + ranges_round_up(bytes), end, 0, NULL);
+      return;
+    }
+    loss_add(LOSS_mapping_missed); /* all of it gets the kind of the first part */
   }
-  if (!ranges_are_of_a_kind(from, end)) loss_add(LOSS_mapping_missed); /* all of it gets the kind of the first part */
   if (!(flags & MREMAP_DONTUNMAP)) ranges_cut(from, end, FREE_RESIZED, NULL);
   ranges_cut(to, to + ranges_round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces them */
   ranges_enter(to, to + ranges_round_up(bytes), bytes, kind, ALLOC_MREMAP, ranges_resized_bytes());
