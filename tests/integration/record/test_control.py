@@ -111,7 +111,9 @@ def test_the_footprint_is_right_after_a_pause(python: Interpreter, tmp_path: Pat
         (samples[mark],) = [row for row in rows(live.trace, "memory") if row["net_bytes"] == net]
     grown = samples["extra"]["footprint_bytes"] - samples["hold"]["footprint_bytes"]
     assert grown == pytest.approx(50_000_000 - 30_000_000 + 20_000_000, abs=500_000)
-    assert line_of("steered", "keep") not in found, "what grew in the pause belongs to no line"
+    kept = found.get(line_of("steered", "keep"), {})  # on a busy machine, a look that began before the pause ends in it
+    moved = {name: kept.get(name) for name in ("growth_bytes", "alloc_bytes", "copy_bytes", "ticks") if kept.get(name)}
+    assert moved == {}, "what grew in the pause belongs to no line"
     between = [
         row["net_bytes"]
         for row in rows(live.trace, "memory")
