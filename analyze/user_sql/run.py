@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,44 +31,50 @@ FROM duckdb_columns() WHERE database_name = 'temp' AND NOT internal GROUP BY tab
 """
 #: A limit of rows that DuckDB and Arrow accept, beyond any result.
 _MOST_ROWS = 2**62
+#: Between two looks of a deadline at the SQL that it watches.
+_PERIOD_S = 0.05
 
 
 class Deadline:
-    """Interrupts the SQL that runs under it after ``most_s`` seconds, or when another thread cancels it."""
+    """Interrupts the SQL that runs under it after ``most_s`` seconds, or once another thread has cancelled it."""
 
     def __init__(self, most_s: float) -> None:
         self.most_s = most_s
-        self._lock = threading.Lock()
-        self._connection: DuckDBPyConnection | None = None
-        self._has_ended = False
+        self._cancelled = threading.Event()
 
     def cancel(self) -> None:
         """Interrupts what runs, and refuses what would begin."""
-        with self._lock:
-            self._has_ended = True
-            if self._connection is not None:
-                self._connection.interrupt()
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raises QueryRefused if it was cancelled."""
+        if self._cancelled.is_set():
+            raise QueryRefused("The call was cancelled.")
 
     @contextmanager
     def watching(self, connection: DuckDBPyConnection) -> Iterator[None]:
-        """What runs within the block is interrupted. Raises QueryRefused then."""
+        """Interrupts the SQL that runs within the block. Raises QueryRefused then."""
         import duckdb
 
-        with self._lock:
-            if self._has_ended:
-                raise QueryRefused("The SQL was stopped before it began.")
-            self._connection = connection
-        timer = threading.Timer(self.most_s, self.cancel)
-        timer.daemon = True
-        timer.start()
+        self.check()
+        has_ended = threading.Event()
+        watcher = threading.Thread(target=self._interrupt, args=(connection, has_ended), daemon=True)
+        watcher.start()
         try:
             yield
         except duckdb.InterruptException as error:
+            self.check()
             raise QueryRefused(f"The SQL was stopped: it may take {self.most_s:g} s.") from error
         finally:
-            timer.cancel()
-            with self._lock:
-                self._connection = None
+            has_ended.set()
+            watcher.join()  # it would interrupt what the connection does next
+
+    def _interrupt(self, connection: DuckDBPyConnection, has_ended: threading.Event) -> None:
+        """DuckDB forgets an interrupt when a statement begins, so it is repeated until the statement has ended."""
+        end_s = time.monotonic() + self.most_s
+        while not has_ended.wait(_PERIOD_S):
+            if self._cancelled.is_set() or time.monotonic() > end_s:
+                connection.interrupt()
 
 
 class QueryRefused(Exception):  # noqa: N818 (the public name)
@@ -93,21 +100,30 @@ def run_sql(
 
 def sql_texts(
     paths: Sequence[Path], sql: str, selection: Selection, limit: int, most_characters: int, deadline: Deadline
-) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Like :func:`run_sql` for a SELECT, but with values as texts that DuckDB itself cuts to ``most_characters``, so that no
-    answer is larger than asked for. None is NULL. Raises QueryRefused at the deadline too."""
+) -> tuple[list[str], list[tuple[str | None, ...]]]:
+    """Like :func:`run_sql` for a SELECT, but with values as texts, of which DuckDB returns ``most_characters`` at most: then
+    the size of a result is limited. None is NULL. Raises QueryRefused at the deadline too."""
 
-    def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
-        query = statement.query.strip().rstrip(";")
+    def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[str | None, ...]]]:
+        if str(statement.type).endswith("EXPLAIN"):
+            raise QueryRefused("Only SELECT is allowed here.")
+        values = f"left(COLUMNS(*)::VARCHAR, {most_characters})"  # each keeps the name of its column
+        query = f"SELECT {values} FROM (\n{_without_end(statement.query)}\n) LIMIT {limit}"
         with deadline.watching(connection):
-            if str(statement.type).endswith("EXPLAIN"):
-                raise QueryRefused("Only SELECT is allowed here.")
-            columns = connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0").description or ()
-            values = f"left(COLUMNS(*)::VARCHAR, {most_characters})"
-            rows = connection.execute(f"SELECT {values} FROM ({query}\n) LIMIT {limit}").fetchall()
-        return _distinct([column[0] for column in columns]), rows
+            cursor = connection.execute(query)
+            return [column[0] for column in cursor.description or ()], cursor.fetchall()
 
     return _answer(paths, sql, selection, ask)
+
+
+def _without_end(query: str) -> str:
+    """A single statement without its semicolon and the comments after it."""
+    import duckdb
+
+    text = query.encode()
+    ends = (place for place, kind in duckdb.tokenize(query) if kind == duckdb.token_type.operator)
+    end = next((place for place in ends if text[place : place + 1] == b";"), len(text))
+    return text[:end].decode()
 
 
 def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:

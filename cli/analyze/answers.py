@@ -73,16 +73,16 @@ class Answer(Generic[Result]):
     as_text: Callable[[Result, Screen], Iterable[str]]
     exit_code: int = 0
 
-    def as_plain(self, most_rows: int | None = None) -> Iterator[str]:
-        """The lines of ``--plain``; at most ``most_rows`` records of each list."""
+    def as_plain(self) -> Iterator[str]:
+        """The lines of ``--plain``."""
         from ..render.plain import plain_text
 
-        return plain_text(self.as_json(self.result), most_rows)
+        return plain_text(self.as_json(self.result))
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is behind such a command, for callers that are not the command line."""
+    """Such a command without its command line: the function, and the options that it shares with others."""
 
     answer: Callable[..., Answer[Any]]
     selects: tuple[str, ...]

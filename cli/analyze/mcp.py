@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import inspect
 import operator
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,6 @@ from .diff import expanded
 from .options import Paths, UsageError, default_trace
 
 if TYPE_CHECKING:
-    from anyio import CapacityLimiter
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.tools.base import Tool as ServerTool
 
@@ -62,7 +61,6 @@ def build_server(traces: Sequence[Path]) -> MCPServer[Any]:
     """The server, with a tool for each question. Raises the errors of a trace that cannot be read."""
     from importlib.metadata import version
 
-    import anyio
     from mcp.server.mcpserver import MCPServer
 
     from ...formats.trace.integrity import check_trace
@@ -70,24 +68,24 @@ def build_server(traces: Sequence[Path]) -> MCPServer[Any]:
 
     for path in traces:
         check_trace(path)
-    limiter = anyio.CapacityLimiter(MOST_AT_ONCE)
+    slots = threading.Semaphore(MOST_AT_ONCE)
     return MCPServer(
         "scalene-trace",
         instructions=INSTRUCTIONS,
         version=version("scalene-trace"),
         log_level="WARNING",
-        tools=[_published(tool, limiter) for tool in tools_for(traces)],
+        tools=[_published(tool, slots) for tool in tools_for(traces)],
     )
 
 
-def _published(tool: Tool, limiter: CapacityLimiter) -> ServerTool:
+def _published(tool: Tool, slots: threading.Semaphore) -> ServerTool:
     """The tool as the server publishes it. Arguments that it does not have are refused."""
     from mcp.server.mcpserver.tools.base import Tool as ServerTool
     from mcp.types import ToolAnnotations
 
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     made = ServerTool.from_function(
-        _function(tool, limiter), tool.name, description=tool.text, annotations=hints, structured_output=False
+        _function(tool, slots), tool.name, description=tool.text, annotations=hints, structured_output=False
     )
     arguments = made.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
@@ -96,9 +94,9 @@ def _published(tool: Tool, limiter: CapacityLimiter) -> ServerTool:
     return made
 
 
-def _function(tool: Tool, limiter: CapacityLimiter) -> Callable[..., Awaitable[str]]:
-    """The tool as a function with the signature that the server publishes. It runs in a thread; one that is cancelled, also
-    because the client is gone, is left alone, and its SQL is interrupted."""
+def _function(tool: Tool, slots: threading.Semaphore) -> Callable[..., Awaitable[str]]:
+    """The tool as a function with the signature that the server publishes. It runs in a thread, which nobody waits for once
+    the call is cancelled or the client has closed the connection. Its SQL is interrupted then."""
     from anyio import get_cancelled_exc_class, to_thread
     from mcp.server.mcpserver.exceptions import ToolError
 
@@ -107,11 +105,15 @@ def _function(tool: Tool, limiter: CapacityLimiter) -> Callable[..., Awaitable[s
     from ..render.text import clean
     from . import tools
 
+    def answer(deadline: Deadline, values: dict[str, Any]) -> str:
+        with slots:  # a thread that nobody waits for keeps its slot until it ends
+            deadline.check()
+            return tool.answer(**values, **({"deadline": deadline} if tool.has_deadline else {}))
+
     async def call(**values: Any) -> str:
         deadline = Deadline(tools.SQL_S)
-        answer = functools.partial(tool.answer, **values, **({"deadline": deadline} if tool.has_deadline else {}))
         try:
-            return await to_thread.run_sync(answer, abandon_on_cancel=True, limiter=limiter)
+            return await to_thread.run_sync(answer, deadline, values, abandon_on_cancel=True)
         except get_cancelled_exc_class():
             deadline.cancel()
             raise

@@ -24,10 +24,10 @@ from .selected import unmatched
 if TYPE_CHECKING:
     from ...analyze.user_sql.run import Deadline
 
-#: Of an answer, and of a line in it.
-MOST_CHARACTERS, MOST_IN_LINE = 24_000, 800
-#: Records of each list, rows of SQL, lines of source.
-ROWS, SQL_ROWS, SOURCE_LINES = 20, 100, 200
+#: Of an answer, of a line in it, and of a value of SQL.
+MOST_CHARACTERS, MOST_IN_LINE, MOST_IN_VALUE = 24_000, 4_000, 800
+#: Records of each list, rows of SQL, points of the timeline, lines of source.
+ROWS, SQL_ROWS, POINTS, SOURCE_LINES = 20, 100, 100, 200
 MOST_ROWS = 1000
 #: After so long, SQL is interrupted.
 SQL_S = 60.0
@@ -138,7 +138,7 @@ def _renumbered(document: Any, numbers: Sequence[int] | None) -> Any:
     return found
 
 
-def _plain(document: dict[str, Any], numbers: Sequence[int] | None, limit: int) -> Iterator[str]:
+def _plain(document: dict[str, Any], numbers: Sequence[int] | None, limit: int | None) -> Iterator[str]:
     from ..render.plain import plain_text
 
     document["traces"] = [{"trace": place} | trace for place, trace in enumerate(document["traces"], 1)]
@@ -172,30 +172,34 @@ def _command_tool(paths: Sequence[Path], name: str, question: Question) -> Tool:
     _, *own = inspect.signature(question.answer, eval_str=True).parameters.values()
     shared = [Parameter("sort", str | None, "Field to sort the rows by.")] if question.has_sort else []
     text = inspect.cleandoc(question.answer.__doc__ or "").partition("\n\nExamples:")[0]
+    is_thinned = name == "timeline"
+    limit = Parameter("limit", int, "Most points of each trace.", POINTS, (1, MOST_ROWS)) if is_thinned else _LIMIT
     parameters = (
         _OF_TRACES,
-        _LIMIT,
+        limit,
         *shared,
         *_parameters(each for each in own if each.name not in _OF_TEXT),
         *_selecting(question.selects),
     )
-    return Tool(name, in_words_of_tools(text), parameters, partial(_answer, paths, question, name == "timeline"))
+    return Tool(name, in_words_of_tools(text), parameters, partial(_answer, paths, question, is_thinned))
 
 
 def _answer(
     paths: Sequence[Path],
     question: Question,
     is_thinned: bool,
+    *,
+    limit: int,
     traces: Sequence[int] | None = None,
-    limit: int = ROWS,
     sort: str | None = None,
     **values: Any,
 ) -> str:
     """``is_thinned``: the command itself leaves out rows, where they matter least."""
     selection = _selection(values)
-    answer = question.answer(Request(_of(paths, traces), selection, sort, limit if is_thinned else None), **values)
+    asked, most_rows = (limit, None) if is_thinned else (None, limit)
+    answer = question.answer(Request(_of(paths, traces), selection, sort, asked), **values)
     notes = unmatched(selection, answer.result.traces) if question.selects else ()
-    return bounded([*map(in_words_of_tools, notes), *_plain(answer.as_json(answer.result), traces, limit)])
+    return bounded([*map(in_words_of_tools, notes), *_plain(answer.as_json(answer.result), traces, most_rows)])
 
 
 # ---- source ----
@@ -304,7 +308,7 @@ def _sql_tool(paths: Sequence[Path]) -> Tool:
         *_selecting(),
     )
     text = (
-        "Run SQL over the views of the traces. The answer is a line with the number of rows, then CSV with cut values."
+        "Run SQL over the views of the traces. The answer is a line with the number of rows, then CSV. Long values are cut."
         f" Stopped after {SQL_S:g} s. The parameters that select samples apply to the views lines and functions."
     )
     return Tool("sql", text, parameters, partial(_sql, paths), has_deadline=True)
@@ -322,10 +326,15 @@ def _sql(
     from ..render.sql import csv_text
 
     found = _of(paths, traces)
-    names, rows = sql_texts(found, statement, _selection(values), limit + 1, MOST_IN_LINE, deadline)
+    names, rows = sql_texts(found, statement, _selection(values), limit + 1, MOST_IN_VALUE + 1, deadline)
     more = ", the first of more" if len(rows) > limit else ""
-    lines = csv_text(names, rows[:limit], is_terminal=True).splitlines()
+    shown = [tuple(map(_cut, row)) for row in rows[:limit]]
+    lines = csv_text(names, shown, is_terminal=True, is_for_spreadsheets=False).splitlines()
     return bounded([f"{counted(len(rows[:limit]), 'row', 'rows')}{more}:", *lines])
+
+
+def _cut(value: str | None) -> str | None:
+    return f"{value[:MOST_IN_VALUE]}… (cut)" if value and len(value) > MOST_IN_VALUE else value
 
 
 def _schema_tool() -> Tool:

@@ -118,9 +118,9 @@ def _item(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _record(record: Mapping[str, Any]) -> list[str]:
-    """A record as lines: place, source, figures, and what was lost. A finding is its sentence."""
+    """A record as lines: place, source, figures, and losses. A finding is its sentence, which holds names of the trace."""
     if "text" in record and "kind" in record:
-        return [_sentence(record)]
+        return [_in_quotes(str(record["text"]))]
     lines = [place] if (place := _place(record)) else []
     if record.get("source"):
         lines.append("| " + clean(record["source"].strip()))
@@ -132,15 +132,7 @@ def _record(record: Mapping[str, Any]) -> list[str]:
 
 
 def _loss(loss: Mapping[str, Any]) -> str:
-    return f"loss {_quoted(loss['name'])} ({_quoted(loss['severity'])}, {loss['count']}): {json.dumps(clean(loss['text']), ensure_ascii=False)}"
-
-
-def _sentence(finding: Mapping[str, Any]) -> str:
-    """The sentence of a finding; in quotation marks if a name or the source in it could pass for a part of it."""
-    names = [finding.get(name) for name in ("file", "function", "name") if finding.get(name)]
-    is_safe = all(_SIMPLE.fullmatch(str(name)) for name in names) and "`" not in (finding.get("source") or "")
-    text = clean(str(finding["text"]))
-    return text if is_safe and finding["kind"] != "loss" else json.dumps(text, ensure_ascii=False)
+    return f"loss {_quoted(loss['name'])} ({_quoted(loss['severity'])}, {loss['count']}): {_in_quotes(loss['text'])}"
 
 
 def _place(record: Mapping[str, Any]) -> str:
@@ -221,9 +213,13 @@ def _items(values: Sequence[Any], most: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text of the trace: in quotation marks, in which none can occur, unless it is one simple word."""
-    cleaned = clean(text)
-    return cleaned if _SIMPLE.fullmatch(cleaned) else json.dumps(cleaned, ensure_ascii=False)
+    """Text of the trace: in quotation marks unless it is one simple word."""
+    return text if _SIMPLE.fullmatch(text) else _in_quotes(text)
+
+
+def _in_quotes(text: str) -> str:
+    """Text of the trace in quotation marks, within which a quotation mark is escaped."""
+    return json.dumps(clean(text), ensure_ascii=False)
 
 
 def number(value: float) -> str:

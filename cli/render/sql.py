@@ -34,21 +34,22 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def csv_text(names: list[str], rows: list[tuple[Any, ...]], is_terminal: bool) -> str:
-    """A result as CSV, NULL as an empty cell. Texts are cleaned, in a file except for their line feeds and tabs, and none is a
-    formula (:func:`inert`)."""
+def csv_text(names: list[str], rows: list[tuple[Any, ...]], is_terminal: bool, is_for_spreadsheets: bool = True) -> str:
+    """A result as CSV, NULL as an empty cell. Texts are cleaned, in a file except for their line feeds and tabs. In one for
+    spreadsheets none is a formula (:func:`inert`)."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     cleaned = clean if is_terminal else clean_lines
-    writer.writerow([inert(cleaned(name)) for name in names])
-    writer.writerows([_csv_cell(value, cleaned) for value in row] for row in rows)
+    text = (lambda each: inert(cleaned(each))) if is_for_spreadsheets else cleaned
+    writer.writerow(map(text, names))
+    writer.writerows([_csv_cell(value, text) for value in row] for row in rows)
     return buffer.getvalue()
 
 
-def _csv_cell(value: Any, cleaned: Callable[[str], str]) -> str:
+def _csv_cell(value: Any, text: Callable[[str], str]) -> str:
     if value is None or isinstance(value, (int, float, Decimal)):
         return "" if value is None else str(value)
-    return inert(cleaned(str(value)))
+    return text(str(value))
 
 
 def inert(text: str) -> str:

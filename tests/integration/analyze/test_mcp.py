@@ -9,17 +9,22 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.user_sql.run import Deadline, QueryRefused, sql_texts
 from scalene_trace.cli.analyze import tools
-from scalene_trace.cli.analyze.mcp import INSTRUCTIONS, build_server
+from scalene_trace.cli.analyze.mcp import INSTRUCTIONS, MOST_AT_ONCE, build_server
+from scalene_trace.cli.analyze.mcp import _function as published_function
 from tests.support.command_line import as_process
 from tests.support.example_traces import APP, hostile_builder, rich_trace, small_trace
 from tests.support.packages import needed
@@ -80,15 +85,27 @@ def test_a_client_asks_over_stdin_and_stdout(tmp_path: Path) -> None:
     assert "more()" in text and "loss torn_stack" in text
 
 
-@pytest.mark.parametrize("name", [name for name in ASKED if name not in ("traces", "source", "diff", "sql", "schema")])
+#: Tools that answer as a command, with its name.
+AS_PRINTED = {name: {"traces": "info"}.get(name, name) for name in ASKED if name not in ("source", "sql", "schema")}
+
+
+@pytest.mark.parametrize("name", AS_PRINTED)
 def test_an_answer_is_what_the_command_prints(name: str, run: Any, tmp_path: Path) -> None:
-    path = rich_trace(tmp_path / "t.parquet")
-    by = [part for key, value in ASKED[name].items() if key == "by" for part in ("--by", value)]
-    printed = run(name, path, "--plain", *by, *(["--limit", "1000"] if name == "timeline" else [])).out
-    is_refused, text = asked([path], name, **ASKED[name] | {"limit": 1000})
-    assert not is_refused
-    cut = [line if len(line) <= tools.MOST_IN_LINE else line[: tools.MOST_IN_LINE] for line in printed.splitlines()]
-    assert [line[: tools.MOST_IN_LINE] for line in text.splitlines()] == cut
+    paths = [rich_trace(tmp_path / "1.parquet"), small_trace(tmp_path / "2.parquet")]
+    limit = ["--limit", "2"] if name == "timeline" else []  # it leaves out points where they matter least
+    by = ["--by", "type"] if name == "memory" else []
+    printed = run(AS_PRINTED[name], *paths, "--plain", *by, *limit).out
+    if name == "diff":
+        printed = re.sub("^advice:.*\n(?:  .*\n)*", "", printed, flags=re.MULTILINE)
+    assert asked(paths, name, **ASKED[name] | {"limit": 2 if limit else 1000}) == (False, printed.rstrip("\n"))
+
+
+def test_the_limit_is_that_of_each_list(tmp_path: Path) -> None:
+    paths = [rich_trace(tmp_path / f"{n}.parquet") for n in range(2)]
+    _, text = asked(paths, "functions", limit=1)
+    assert len(re.findall(r"^  - .* in ", text, re.MULTILINE)) == 1 and "not shown." in text
+    _, text = asked(paths, "timeline", limit=1)
+    assert len(re.findall(r"^  - trace=\d, t_s", text, re.MULTILINE)) == 2
 
 
 def test_options_select_as_on_the_command_line(run: Any, tmp_path: Path) -> None:
@@ -96,6 +113,11 @@ def test_options_select_as_on_the_command_line(run: Any, tmp_path: Path) -> None
     printed = run("functions", path, "--plain", "--sort", "wait_s", "--from", "1", "--process", "1").out
     assert asked([path], "functions", sort="wait_s", from_s=1, process=[1], limit=1000) == (False, printed.rstrip("\n"))
     assert "selects nothing" in asked([path], "report", process=[77])[1]
+    count = "SELECT count(*) FROM lines WHERE cpu_s > 0"
+    assert asked([path], "sql", statement=count) != asked([path], "sql", statement=count, from_s=9)
+    assert asked([path], "source", file="app.py") != asked([path], "source", file="app.py", process=[2])
+    pair = [path, small_trace(tmp_path / "u.parquet")]
+    assert asked(pair, "diff", before=[1], after=[2]) != asked(pair, "diff", before=[1], after=[2], process=[2])
 
 
 def test_numbers_choose_traces(tmp_path: Path) -> None:
@@ -105,7 +127,12 @@ def test_numbers_choose_traces(tmp_path: Path) -> None:
     assert "ticks=2" in second and str(paths[1]) in second and str(paths[0]) not in second
     assert "trace=2, process=1" in asked(paths, "processes", traces=[2])[1]
     assert "trace=2, path=" in second and "trace=1" not in second
-    assert "1.parquet" in asked(paths, "diff", before=[1], after=[2])[1]
+    assert re.findall("trace=(.), process=1", asked(paths, "processes", traces=[2, 1])[1]) == ["2", "1"]
+    other = [rich_trace(tmp_path / "other.parquet"), paths[0]]
+    (before, after) = re.search(
+        "cpu_s.before=([0-9.]+), cpu_s.after=([0-9.]+)", asked(other, "diff", before=[2], after=[1])[1]
+    ).groups()  # type: ignore[union-attr]
+    assert 0 < float(before) < float(after)
     assert "3" in asked(paths, "sql", statement="SELECT count(DISTINCT trace) + 1 FROM processes")[1]
 
 
@@ -178,24 +205,92 @@ def test_endless_sql_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert is_refused and "The SQL was stopped: it may take 0.5 s." in text
 
 
-@pytest.mark.parametrize("statement", ["SELECT range(3000000)", "SELECT repeat('x', 100000000) AS long, 1 AS one"])
-def test_huge_values_are_cut_by_the_database(statement: str, tmp_path: Path) -> None:
-    start = time.perf_counter()
-    is_refused, text = asked([small_trace(tmp_path / "t.parquet")], "sql", statement=statement)
-    assert not is_refused and len(text) < 2000 and text.startswith("1 row:\n")
-    assert time.perf_counter() - start < 20
-
-
-def test_sql_keeps_names_order_and_null(tmp_path: Path) -> None:
+def test_values_are_cut_by_the_database(tmp_path: Path) -> None:
     path = small_trace(tmp_path / "t.parquet")
-    statement = "SELECT i AS \"a b\", NULL AS n, i AS i, 'x' FROM range(5) t(i) ORDER BY i DESC -- so;"
+    for statement in ("SELECT range(3000000), 1", "SELECT repeat('x', 100000000), 1 FROM range(9)"):
+        _, rows = sql_texts([path], statement, Selection(), 2, 30, Deadline(60))
+        assert len(rows) <= 2 and {len(row[0] or "") for row in rows} == {30}
+    assert asked([path], "sql", statement="SELECT repeat('x', 800)")[1].endswith("\n" + "x" * 800)
+    assert asked([path], "sql", statement="SELECT repeat('x', 801)")[1].endswith("\n" + "x" * 800 + "… (cut)")
+
+
+def test_sql_keeps_names_order_null_and_values(tmp_path: Path) -> None:
+    path = small_trace(tmp_path / "t.parquet")
+    statement = "SELECT i AS \"a b\", NULL AS n, '=1' AS f FROM range(5) t(i) ORDER BY i DESC -- so;"
     assert asked([path], "sql", statement=statement, limit=2) == (
         False,
-        "2 rows, the first of more:\na b,n,i,'x'\n4,,4,x\n3,,3,x",
+        "2 rows, the first of more:\na b,n,f\n4,,=1\n3,,=1",
     )
+    for end in ("; -- x", " ;  /* c */ ", "; ; -- y", "\n;"):
+        assert asked([path], "sql", statement=f"SELECT 'ä;' AS a{end}") == (False, "1 row:\na\nä;"), end
+    assert asked([path], "sql", statement="EXPLAIN SELECT 1")[0]
 
 
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
+
+
+@pytest.mark.parametrize("most_s", [60, 0, 0.3])
+def test_sql_is_interrupted_whenever_it_is_cancelled(most_s: float, tmp_path: Path) -> None:
+    """Also before it has begun, when DuckDB would forget it."""
+    path, deadline = small_trace(tmp_path / "t.parquet"), Deadline(most_s)
+    timers = [threading.Timer(most_s and 0.2, deadline.cancel)] if most_s == 60 else []
+    for timer in timers:
+        timer.start()
+    start = time.perf_counter()
+    with pytest.raises(QueryRefused, match="cancelled" if timers else f"may take {most_s:g} s"):
+        sql_texts([path], ENDLESS, Selection(), 1, 9, deadline)
+    assert time.perf_counter() - start < 30
+    if timers:
+        with pytest.raises(QueryRefused, match="cancelled"):
+            sql_texts([path], "SELECT 1", Selection(), 1, 9, deadline)
+
+
+def test_calls_that_a_client_has_cancelled_leave_their_slots(tmp_path: Path) -> None:
+    async def ask(client: Client) -> float:
+        for _ in range(MOST_AT_ONCE + 1):
+            with anyio.move_on_after(0.5):
+                await client.call_tool("sql", {"statement": ENDLESS})
+        start = time.perf_counter()
+        await client.call_tool("traces", {})
+        return time.perf_counter() - start
+
+    assert within([small_trace(tmp_path / "t.parquet")], ask) < 30  # they would keep them for a minute
+
+
+def test_few_calls_are_answered_at_a_time(tmp_path: Path) -> None:
+    running, most = [0], [0]
+
+    def answer() -> str:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.1)
+        running[0] -= 1
+        return "done"
+
+    async def ask() -> None:
+        function = published_function(tools.Tool("slow", "", (), answer), threading.Semaphore(2))
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(function)
+
+    anyio.run(ask)
+    assert most == [2]
+
+
+def test_a_trace_that_was_replaced_by_junk_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = small_trace(tmp_path / "t.parquet")
+
+    async def ask(client: Client) -> Any:
+        path.write_bytes(b"junk" * 100)
+        return await client.call_tool("report", {})
+
+    answer = within([path], ask)
+    assert answer.is_error and "t.parquet" in answer.content[0].text and "Traceback" not in answer.content[0].text
+
+
+def test_refusals_are_inert(tmp_path: Path) -> None:
+    is_refused, text = asked([small_trace(tmp_path / "t.parquet")], "source", file="\x1b[31m\u202e" * 2000)
+    assert is_refused and FORBIDDEN.search(text.replace("\n", "")) is None and len(text) < 20_000
 
 
 def test_the_server_ends_with_its_client_though_sql_runs(tmp_path: Path) -> None:
@@ -257,7 +352,7 @@ def test_answers_about_a_hostile_trace_are_inert_and_bounded(name: str, hostile:
     assert text and len(text) <= tools.MOST_CHARACTERS
     assert FORBIDDEN.search(text.replace("\n", "")) is None
     if name in ("report", "source"):
-        assert "not fit in an answer" in text and "more characters)" in text
+        assert "not fit in an answer" in text
 
 
 def test_the_server_opens_the_trace_and_nothing_else(tmp_path: Path, hostile: Path) -> None:

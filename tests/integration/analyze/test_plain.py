@@ -69,18 +69,40 @@ def test_every_figure_is_there_under_its_name(command: str, run: Any, tmp_path: 
     assert sum(map(is_error, wanted)) == 0 or "±" in text
 
 
-@pytest.mark.parametrize("command", ["report", "memory", "threads"])
-def test_figures_are_exact_to_four_digits(command: str, run: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        ("report", "lines"),
+        ("functions", "functions"),
+        ("memory", "memory"),
+        ("threads", "threads"),
+        ("processes", "processes"),
+    ],
+)
+def test_each_record_has_its_own_figures(command: str, rows: str, run: Any, tmp_path: Path) -> None:
+    """To four digits, in the order of the JSON, none twice, and errors with their figure."""
     path = rich_trace(tmp_path / "t.parquet")
-    values: dict[str, set[float]] = {}
-    for name, value in scalars(run(command, path, "--json").json):
-        values.setdefault(name, set()).add(value)
-    found = [(name, value) for name, value in shown(run(command, path, "--plain").out) if not is_error(name)]
-    assert len(found) > 20
-    for name, value in found:
-        if name in ("format_version", "trace"):  # a text, and not in the JSON of a trace
-            continue
-        assert value == 0 or any(value == pytest.approx(each, rel=1e-3) for each in values[name]), (name, value)
+    records = run(command, path, "--json").json[rows]
+    text = run(command, path, "--plain").out.partition(f"\n{rows}:\n")[2]
+    parts = [part for part in re.split(r"^  - ", text.partition("\n\n")[0], flags=re.MULTILINE) if part]
+    assert len(records) > 1 and len(parts) >= len(records)
+    for record, part in zip(records, parts, strict=False):
+        own_part = re.split(r"\nunattributed|\nfunctions:", part)[0]
+        found = shown(re.sub(r"=\(.*", "", own_part))  # without the lists, whose records have such figures too
+        own = {
+            name: value
+            for name, value in record.items()
+            if type(value) in (int, float) and value and "unseen" not in name
+        }
+        for name, value in own.items():
+            if name in NOT_SHOWN or is_error(name):
+                continue
+            assert [each for key, each in found if key == name] == [pytest.approx(value, rel=1e-3)], (name, part)
+            stem, _, unit = name.rpartition("_")
+            error = record.get(f"{stem}_error_{unit}") or record.get(f"{name}_error")
+            assert [each for key, each in found if key == f"{name} error"] == (
+                [pytest.approx(error, rel=1e-3)] if error else []
+            ), name
 
 
 def test_no_name_can_forge_a_figure(run: Any, tmp_path: Path) -> None:
@@ -126,7 +148,7 @@ def test_what_is_left_out_is_counted() -> None:
         "findings": [{"kind": "x", "text": "a"}] * 3,
     }
     lines = list(plain_text(document, 2))
-    assert lines[:4] == ["findings:", "  - a", "  - a", "  - a"]
+    assert lines[:4] == ["findings:", '  - "a"', '  - "a"', '  - "a"']
     assert lines[4:8] == ["rows:", "  - cpu_s=1.5", "  - cpu_s=2.5", "  1 row is not shown."]
     assert not any("not shown" in line for line in plain_text(document))
 
@@ -180,16 +202,9 @@ def test_samplers_that_were_off_are_named(run: Any, tmp_path: Path) -> None:
     assert '  - trace=1, path=/t, wall_s=1, not_recorded="wait copy"' in plain_text({"traces": [trace], "lines": []})
 
 
-def test_what_could_pass_for_a_finding_is_quoted(run: Any, tmp_path: Path) -> None:
-    plain = {"kind": "line", "file": "/a/b.py", "function": "f", "source": "g()", "text": "50 % is in b.py:1 `g()`."}
-    assert "  - 50 % is in b.py:1 `g()`." in plain_text({"findings": [plain]})
-    forged = (
-        plain | {"file": "/a/b.py:1, all of it in C. ignore"},
-        plain | {"source": "x` and 77 % in `y"},
-        plain | {"kind": "loss"},
-    )
-    for finding in forged:
-        assert '  - "50 % is in b.py:1 `g()`."' in plain_text({"findings": [finding]})
+def test_sentences_of_findings_are_in_quotation_marks() -> None:
+    finding = {"kind": "line", "file": "/a/b.py", "text": '50 % is in "b.py":1'}
+    assert '  - "50 % is in \\"b.py\\":1"' in plain_text({"findings": [finding]})
 
 
 @pytest.mark.parametrize("name", ["a), cpu_s=0.1", "alloc_bytes<5", "losses:none", "none", "<module> ", "f(1)"])
