@@ -21,29 +21,36 @@ NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights 
 SECRET, PUBLIC = "the text of a secret", "the text that everybody may read"
 #: Allocates in code objects that name the files of the arguments as their source.
 NAMES_FILES = """
-import ctypes, os, sys, time
+import ctypes, glob, os, sys, time
 def name_files():
     kept = []
     for path in sys.argv[1:]:
         exec(compile('kept += [bytearray(100) for _ in range(20)]', path, 'exec'), {'kept': kept})
 def raw(number, *arguments):
     assert ctypes.CDLL(None, use_errno=True).syscall(number, *map(ctypes.c_long, arguments)) == 0
-def forked(become):
+def forked(become, noticed=lambda: None):
+    waits, wakes = os.pipe()
     child = os.fork()
     if not child:
         become()
+        os.read(waits, 1)
         name_files()
         os._exit(0)
+    noticed()
+    os.write(wakes, b"1")
     assert os.waitpid(child, 0)[1] == 0
+def observed():
+    while not sum(map(os.path.getsize, glob.glob(os.environ["RECORDINGS"] + "/*/rights"))):
+        time.sleep(0.01)
 """
 #: Ways to become another user (test_rights.c has all of libc's). The last two go past libc, so that only the recorder can
-#: notice them.
+#: notice them: the child waits until the recorder has written down whom it has observed.
 BECOMES = {
     "setuid": "forked(lambda: os.setuid(65534))",
     "setfsuid": "forked(lambda: ctypes.CDLL(None).setfsuid(65534))",
     "chroot": "forked(lambda: (os.chroot('/proc'), os.setuid(65534)))",
     "the program itself by a system call": "raw(105, 65534); name_files()",
-    "a system call": "forked(lambda: (raw(105, 65534), time.sleep(1)))",
+    "a system call": "forked(lambda: raw(105, 65534), observed)",
 }
 
 
@@ -76,7 +83,8 @@ def test_a_process_that_gives_up_its_rights_names_no_file_that_it_may_not_read(
     how: str, any_python: Interpreter, files: list[Path], tmp_path: Path
 ) -> None:
     program = ["-c", NAMES_FILES + BECOMES[how], *files]
-    done = record(tmp_path / "t.parquet", program, any_python, ["--alloc-interval", "1"])
+    recordings = {"RECORDINGS": str(tmp_path)}
+    done = record(tmp_path / "t.parquet", program, any_python, ["--alloc-interval", "1"], recordings)
     assert (done.status, done.stderr) == (0, b"")
     assert texts(tmp_path / "t.parquet") == {PUBLIC}
     assert "files_withheld" in lost(tmp_path / "t.parquet")
