@@ -30,6 +30,7 @@
 #define CROWD 128                 /* and earlier if the process has fewer threads than this */
 #define NATIVE_BURST_NS 20000000  /* CPU time that reading the native stacks of one process may take at once, */
 #define NATIVE_SHARE 50           /* and 1/50 of a core in the long run */
+#define RARE_NS 200000000         /* a poll that comes so late, and finds another wait, is counted as a loss */
 #define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
 #define ATTEMPTS 3                /* to read a consistent stack */
 
@@ -282,6 +283,13 @@ static bool continues(const struct watched *thread, const struct poll *poll) {
          run_ns <= (poll->t_ns - thread->polled_ns) / LITTLE;
 }
 
+/* The thread's wait has ended since the last poll, nobody knows when: of what is owed, any part may belong to that wait. Polls
+ * are as close as waits need unless the watcher has no CPU, or has used its budget. */
+static void note_late(const struct watched *thread, int64_t owed, int64_t t_ns) {
+  int64_t from_ns = thread->polled_ns > thread->due_ns ? thread->polled_ns : thread->due_ns;
+  if (thread->condition == CONDITION_BLOCKED && owed > RARE_NS && t_ns - from_ns > RARE_NS) loss_add(LOSS_waits_rare);
+}
+
 /* The thread has run much since the wait before, but is in the same place again: what is known of that place stays. */
 static void keep_place(struct watched *thread, const struct wait *before, const struct poll *poll, int64_t owed) {
   if (!is_same(before, poll->class, poll->stack) || !is_at(before, &poll->call)) return;
@@ -312,6 +320,7 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
   }
   give_back(thread, owed);
   if (!continues(thread, poll)) {
+    note_late(thread, owed, poll->t_ns);
     owed -= begin_wait(thread, poll, owed);
   } else if (!is_at(&thread->wait, &poll->call)) {
     thread->wait.mixed = true;
@@ -353,7 +362,9 @@ static bool observe_changed(struct watched *thread, struct poll *poll) {
   if (state == CALL_BLOCKED) {
     observed_waiting(thread, poll);
   } else {
-    close_wait(thread, owed_ns(thread, &poll->schedule, poll->t_ns), poll->t_ns);
+    int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
+    note_late(thread, owed, poll->t_ns);
+    close_wait(thread, owed, poll->t_ns);
   }
   observe_delay(thread, &poll->schedule, state != CALL_BLOCKED, poll->t_ns);
   bool waits = state == CALL_BLOCKED && poll->class;

@@ -43,6 +43,7 @@ EXPECTED = {
     "types_unread",
     "torn_stack",
     "waits_torn",
+    "waits_rare",
     "tasks_torn",
     "tasks_rare",
 }

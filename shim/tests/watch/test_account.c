@@ -77,8 +77,11 @@ uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_
 }
 int64_t clock_now_ns(void) { return clock_ns; }
 int64_t clock_thread_cpu_ns(void) { return cpu_ns; }
-static int unplaced;
-void loss_add(enum loss loss) { unplaced += loss == LOSS_waits_unplaced; }
+static int unplaced, rare;
+void loss_add(enum loss loss) {
+  unplaced += loss == LOSS_waits_unplaced;
+  rare += loss == LOSS_waits_rare;
+}
 void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[count++] : NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) {
   ((struct record_wait *)record)->head = kind | slots << 16;
@@ -172,6 +175,33 @@ static void test_time_between_two_waits_is_halved(void) {
   poll_at(100, 0, 0, 11);
   poll_at(120, 4, 0, 12); /* 16 ms of waiting between the polls */
   check(waited_ms(11, WAIT_SLEEP) == 108 && waited_ms(12, WAIT_SLEEP) == 8);
+}
+
+/* The watcher had no CPU. Nobody knows then when one wait ended and the next began. */
+static void test_late_polls_that_find_another_wait_are_counted(void) {
+  begin_at_start();
+  rare = 0;
+  poll_at(1000, 0, 0, 11);
+  poll_at(1500, 0, 0, 11);   /* late, but the same wait */
+  poll_at(1700, 4, 0, 12);   /* another one, soon enough */
+  poll_at(2000, 290, 0, 13); /* late, but the thread ran */
+  poll_at(2010, 4, 0, 0);
+  poll_at(2500, 4, 0, 11); /* it was running: all of it is charged to this wait */
+  check(rare == 0);
+  poll_at(2800, 4, 0, 12);
+  check(rare == 1);
+  poll_at(3300, 4, 0, 0);
+  check(rare == 2);
+}
+
+static void test_a_poll_that_is_due_late_is_not_late(void) {
+  begin_at_start();
+  rare = 0;
+  process.count = 128;
+  for (int64_t at = 10; at <= 20000; at += 10) poll_at(at, 0, 0, 11);
+  poll_at(thread.due_ns / MS + 190, 4, 0, 12);
+  check(rare == 0 && thread.polled_ns - 20000 * (int64_t)MS > 300 * (int64_t)MS);
+  process.count = 1;
 }
 
 static void test_a_running_thread_closes_its_wait(void) {
@@ -458,6 +488,8 @@ int main(void) {
   test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_found();
   test_time_before_the_account_is_not_charged();
   test_time_between_two_waits_is_halved();
+  test_late_polls_that_find_another_wait_are_counted();
+  test_a_poll_that_is_due_late_is_not_late();
   test_a_running_thread_closes_its_wait();
   test_unobserved_time_is_charged_to_the_next_wait();
   test_delay_of_a_woken_thread_is_subtracted();
