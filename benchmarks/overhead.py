@@ -3,6 +3,9 @@
 A round runs a program once under each way (bare, recorded, ...), in an order that turns from round to round; a
 slowdown is the ratio of two times of one round. The table gives medians and ranges over the rounds. Several
 interpreters are measured in the same rounds, so that they can be compared.
+
+Differences below a hundredth are lost in the noise of other programs. ``--instructions`` counts what the shim executes in
+a program whose recording stays paused, as a part of all instructions of one more iteration (valgrind).
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from support.callgrind import instructions
+from support.callgrind import prefix as counted
 from support.environments import PEERS, ROOT, Spread, add_peers, environment, save, spread, tool, version_of
 
 LOOP = ROOT / "benchmarks" / "programs" / "pyperf_loop.py"
@@ -36,7 +41,7 @@ PROGRAMS: dict[str, tuple[str, list[str]]] = {
     "raytrace": ("raytrace", []),
     "sympy": ("sympy", []),
 }
-RECORDED: dict[str, list[str]] = {"recorded": [], "cpu only": ["--no-memory"]}
+RECORDED: dict[str, list[str]] = {"recorded": [], "cpu only": ["--no-memory"], "paused": ["--pause-at-start"]}
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,31 @@ def line_of(row: Row) -> str:
     )
 
 
+def count(python: Path, program: str) -> float:
+    """The shim's part of the instructions of an iteration, in a recording that stays paused."""
+    sums: list[tuple[int, int]] = []
+    with TemporaryDirectory() as folder:
+        for iterations in (1, 2):
+            found, output = Path(folder) / f"{iterations}.callgrind", Path(folder) / "t.parquet"
+            recorder = [tool("scalene-record"), "-o", str(output), "--pause-at-start"]
+            loop = [str(LOOP), str(output.with_suffix(".json")), str(iterations), *script(python, program)]
+            subprocess.run([*recorder, *counted(found), str(python), *loop], capture_output=True, check=True)
+            each = instructions(found)
+            sums.append((each["libscalene_shim.so"], each.total()))
+    (ours, all_of_them), (ours_of_two, all_of_two) = sums
+    return (ours_of_two - ours) / (all_of_two - all_of_them)
+
+
+def count_all(pythons: Sequence[Path], programs: Sequence[str]) -> None:
+    """Counts and writes the result."""
+    shares = {(version_of(str(python)), each): count(python, each) for python in pythons for each in programs}
+    lines = [f"{program:24} {python:7} {100 * share:7.3f} %" for (python, program), share in shares.items()]
+    text = "\n".join(["the shim's part of all instructions of an iteration, while paused", *lines])
+    text += f"\nmedian {100 * median(shares.values()):.3f} %, worst {100 * max(shares.values()):.3f} %"
+    rows = [{"python": key[0], "program": key[1], "share": share} for key, share in shares.items()]
+    save("paused", {"rows": rows}, text)
+
+
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -197,6 +227,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a bare run")
     parser.add_argument("--short", action="store_true", help="one round of one second, nothing written")
     parser.add_argument("--cpu-only", action="store_true", help="also recorded with --no-memory")
+    parser.add_argument("--paused", action="store_true", help="only with --pause-at-start, never resumed")
+    parser.add_argument("--instructions", action="store_true", help="counted instead of timed, paused (valgrind)")
     parser.add_argument("--peers", action="store_true", help="also under scalene, memray and py-spy")
     parser.add_argument(
         "--python", action="append", help="interpreter to measure (default: the one running); repeatable"
@@ -208,8 +240,11 @@ def main() -> int:
     """Measures and writes the result."""
     asked = options()
     pythons = [environment(each) for each in asked.python or [None]]
+    if asked.instructions:
+        count_all(pythons, asked.programs)
+        return 0
     rounds, seconds = (1, 1.0) if asked.short else (asked.rounds, asked.seconds)
-    ways = ["recorded", *(["cpu only"] if asked.cpu_only else [])]
+    ways = ["paused"] if asked.paused else ["recorded", *(["cpu only"] if asked.cpu_only else [])]
     if asked.peers:
         installed = [add_peers(python) for python in pythons]
         ways += [peer for peer in PEERS if all(peer in each for each in installed)]

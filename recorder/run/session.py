@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _NEVER_S = float("inf")
 #: From one turn to the next.
 _TURN_S = 0.05
+_PAUSED_S = 0.1
 #: The next turn comes sooner when chunks are taken so fast (a pool that forks a process for each task) that half of those
 #: that are offered ahead would last for less than four of the longer pauses.
 _HURRY_S = 0.005
@@ -143,7 +144,10 @@ class Session:
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
         since_s, self._turned_s = now_s - self._turned_s, now_s
         hurry_chunks_per_s = self._prepared.space.full_ahead / 2 / (_HURRY_PAUSES * _TURN_S)
-        return _HURRY_S if self._taken > hurry_chunks_per_s * since_s else _TURN_S
+        if self._taken > hurry_chunks_per_s * since_s:
+            return _HURRY_S
+        # In a pause there is little to do. Rights are observed as often as ever.
+        return _PAUSED_S if self._header.paused and not self._taken and not self._prepared.rights else _TURN_S
 
     def _notice(self) -> None:
         taken = self._prepared.space.notice_taken()
@@ -284,8 +288,8 @@ class Session:
 
 
 def _may_work(idle: IdleProcessors, space: SpoolFile) -> bool:
-    """Is there time to work ahead: is a processor idle for long enough, and are few chunks waiting to be drained?"""
-    return idle.since_last() >= _IDLE_PROCESSORS and len(space.in_use) < _MANY_CHUNKS
+    """Is there something to do and time for it: no pause, a processor idle for long enough, few chunks to be drained?"""
+    return not space.header.paused and idle.since_last() >= _IDLE_PROCESSORS and len(space.in_use) < _MANY_CHUNKS
 
 
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:

@@ -13,9 +13,10 @@
  * program can keep in step with the passes. */
 #define PERIOD_NS 10000000
 #define LONGEST_PERIOD_NS 50000000
-#define IDLE_SHARE 200      /* if all processes rest, the period grows to 1/200 of the length of the rest */
-#define BUDGET_NS 100000000 /* the watcher may use this much CPU time at once, */
-#define BUDGET_SHARE 50     /* and 1/50 of a core in the long run */
+#define PAUSED_PERIOD_NS 50000000 /* between two questions whether a paused recording goes on */
+#define IDLE_SHARE 200            /* if all processes rest, the period grows to 1/200 of the length of the rest */
+#define BUDGET_NS 100000000       /* the watcher may use this much CPU time at once, */
+#define BUDGET_SHARE 50           /* and 1/50 of a core in the long run */
 #define LONGEST_SLEEP_NS 1000000000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,7 +59,7 @@ static bool is_stopping(void) {
 static bool wait_out_pause(void) {
   if (!spool->paused) return false;
   threads_pause(clock_now_ns());
-  while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PERIOD_NS);
+  while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PAUSED_PERIOD_NS);
   threads_resume(clock_now_ns());
   return true;
 }

@@ -7,6 +7,7 @@
 #include "inside/copies/copies.h"
 
 #include "formats/spool/spool.h"
+#include "inside/copies/diverted.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
@@ -29,8 +30,6 @@ struct copy_state {
 static THREAD_LOCAL struct copy_state this_copies;
 static _Atomic int64_t carried;             /* bytes of threads that have ended, for the next sample */
 static enum { EARLY, FORWARD, COUNT } mode; /* EARLY: thread-local variables may not be ready yet (next.c) */
-
-void copies_init(void) { mode = spool && (spool->features & FEATURE_COPY) ? COUNT : FORWARD; }
 
 static void grant(struct copy_state *c) {
   int64_t threshold = (int64_t)spool->copy_threshold_bytes;
@@ -141,6 +140,22 @@ static SLOW_PATH void *memmove_chk_slowly(void *to, const void *from, size_t siz
 
 EXPORT HOT void *__memmove_chk(void *to, const void *from, size_t size, size_t room) {
   return counts_down(size) ? next.__memmove_chk(to, from, size, room) : memmove_chk_slowly(to, from, size, room);
+}
+
+/* ---- begin ---- */
+
+/* Nothing that is copied in a pause is recorded. */
+static void divert(void) {
+  const struct diversion diversions[] = {{"memcpy", (uintptr_t)next.memcpy},
+                                         {"memmove", (uintptr_t)next.memmove},
+                                         {"__memcpy_chk", (uintptr_t)next.__memcpy_chk},
+                                         {"__memmove_chk", (uintptr_t)next.__memmove_chk}};
+  diverted_begin(diversions, sizeof diversions / sizeof *diversions);
+}
+
+void copies_init(void) {
+  mode = spool && (spool->features & FEATURE_COPY) ? COUNT : FORWARD;
+  if (mode == COUNT && spool->paused) divert();
 }
 
 /* ---- end of threads, end of the process, fork ---- */

@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "formats/spool/spool.h"
+#include "inside/copies/diverted.h"
 #include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/cost.h"
@@ -15,6 +16,7 @@
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
 #include "inside/memory/pages.h"
+#include "inside/memory/pyalloc.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/residency.h"
 #include "inside/native/evidence.h"
@@ -76,6 +78,10 @@ static void end_pause(void) {
 /* Begins or ends the pause of this thread if the recorder has changed it; returns true while paused. */
 static bool follow_pause(void) {
   bool paused = spool->paused != 0;
+  if (!paused) {
+    diverted_end();
+    pyalloc_resume();
+  }
   if (likely(paused == this_thread.paused)) return paused;
   if (paused) {
     begin_pause();

@@ -10,16 +10,15 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
 #include "inside/cuda/cuda.h"
 #include "inside/cuda/stand_ins.h"
 #include "inside/native/images.h"
+#include "inside/native/relocations.h"
 #include "inside/python/elf_image.h"
 #include "inside/python/late.h"
 #include "shared/base.h"
@@ -29,23 +28,11 @@
 #define MAX_LIBRARIES 4096
 #define MAX_PROVIDERS 16
 
-enum { BY_CALL = ARCH_RELOCATION_CALL, BY_TABLE = ARCH_RELOCATION_TABLE, BY_POINTER = ARCH_RELOCATION_POINTER };
-
-/* A loaded library, with the parts of its dynamic section that are needed here. */
-struct library {
-  const char *path;
-  const ElfW(Dyn) * dynamic;
-  struct elf_image image;
-  uintptr_t read_only_start, read_only_end; /* PT_GNU_RELRO: the loader makes it read-only after relocation */
-  const ElfW(Rela) * tables[2];
-  size_t counts[2];
-};
-
 /* The loaded CUDA libraries. A new table is built aside and then swapped in, so a concurrent reader sees a complete
  * one. */
 struct providers {
   int count;
-  struct library library[MAX_PROVIDERS];
+  struct relocated library[MAX_PROVIDERS];
 };
 static struct providers tables[2];
 static _Atomic(struct providers *) providers = &tables[0];
@@ -63,52 +50,13 @@ static int hooked_count;
 static bool is_complete;         /* no library in this scan was still being loaded */
 static int retries_left = 10000; /* how many more times, in all, a scan is repeated for such a library */
 
-/* ---- reading a library ---- */
-
-static const ElfW(Rela) * relocations_at(const struct library *library, const ElfW(Dyn) * entry) {
-  return (const void *)elf_image_address(&library->image, entry->d_un.d_ptr);
-}
-
-static void read_dynamic(struct library *library, const ElfW(Dyn) * entry) {
-  size_t relative = 0;
-  for (; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_JMPREL) library->tables[0] = relocations_at(library, entry);
-    if (entry->d_tag == DT_PLTRELSZ) library->counts[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
-    if (entry->d_tag == DT_RELA) library->tables[1] = relocations_at(library, entry);
-    if (entry->d_tag == DT_RELASZ) library->counts[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
-    if (entry->d_tag == DT_RELACOUNT) relative = entry->d_un.d_val;
-  }
-  if (!library->tables[1] || relative > library->counts[1]) return;
-  library->tables[1] += relative; /* relocations without a symbol come first */
-  library->counts[1] -= relative;
-}
-
-static bool read_library(const struct dl_phdr_info *info, struct library *out) {
-  const ElfW(Dyn) *dynamic = NULL;
-  *out = (struct library){.path = info->dlpi_name};
-  elf_image_read(info, &out->image);
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-    uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
-    if (segment->p_type == PT_DYNAMIC) dynamic = (const void *)start;
-    if (segment->p_type != PT_GNU_RELRO) continue;
-    out->read_only_start = start;
-    out->read_only_end = end;
-  }
-  out->dynamic = dynamic;
-  if (dynamic) read_dynamic(out, dynamic);
-  return dynamic && out->image.symbols && out->image.names;
-}
-
-static bool holds(const struct library *library, uintptr_t address) {
-  return address >= library->image.start && address < library->image.end;
-}
+/* ---- the CUDA libraries ---- */
 
 /* Returns the CUDA library that contains the address; null = none. */
-static const struct library *provider_of(uintptr_t address) {
+static const struct relocated *provider_of(uintptr_t address) {
   const struct providers *now = atomic_load(&providers);
   for (int i = 0; i < now->count; i++) {
-    if (holds(&now->library[i], address)) return &now->library[i];
+    if (relocations_hold(&now->library[i], address)) return &now->library[i];
   }
   return NULL;
 }
@@ -126,20 +74,20 @@ static bool is_provider(const char *path) {
 
 /* ---- lookup of a function by its name, for slots that the loader has not filled yet ---- */
 
-static uintptr_t find_in(const struct library *library, const char *name) {
+static uintptr_t find_in(const struct relocated *library, const char *name) {
   const elf_symbol *symbol = elf_image_symbol(&library->image, name);
   return symbol ? library->image.bias + symbol->st_value : 0;
 }
 
 /* Returns the name under which other libraries depend on this one. */
-static const char *soname_of(const struct library *library) {
+static const char *soname_of(const struct relocated *library) {
   for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_SONAME) return library->image.names + entry->d_un.d_val;
   }
   return base_of(library->path);
 }
 
-static bool is_linked_with(const struct library *library, const char *soname) {
+static bool is_linked_with(const struct relocated *library, const char *soname) {
   for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_NEEDED && strcmp(base_of(library->image.names + entry->d_un.d_val), soname) == 0)
       return true;
@@ -149,11 +97,11 @@ static bool is_linked_with(const struct library *library, const char *soname) {
 
 /* Searches the CUDA libraries that `library` is linked with. Others must not be searched: a process may have two
  * runtimes, and a library that is linked with neither may call a function of that name in a third library. */
-static uintptr_t find_for(const struct library *library, const char *name) {
+static uintptr_t find_for(const struct relocated *library, const char *name) {
   const struct providers *now = atomic_load(&providers);
   uintptr_t address = 0;
   for (int i = 0; i < now->count && !address; i++) {
-    const struct library *provider = &now->library[i];
+    const struct relocated *provider = &now->library[i];
     if (is_linked_with(library, soname_of(provider))) address = find_in(provider, name);
   }
   return address;
@@ -161,65 +109,42 @@ static uintptr_t find_for(const struct library *library, const char *name) {
 
 /* ---- slots ---- */
 
-/* Another thread may be loading the library at this moment. The loader then still has to write to these pages, and to
- * make them read-only, so their protection must not be changed. This writes the current value by a system call, which
- * fails where the memory is read-only. Returns 0 = writable, else an errno. */
-static int write_error(uintptr_t *slot) {
-  uintptr_t value = *slot;
-  struct iovec from = {&value, sizeof value}, to = {slot, sizeof *slot};
-  ssize_t written = syscall(SYS_process_vm_writev, syscall(SYS_getpid), &from, 1, &to, 1, 0L);
-  return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
-}
-
-/* Stores a value in a slot, and makes its page writable for that if necessary; returns false if that fails. The loader
- * protects whole pages. */
-static bool store(const struct library *library, uintptr_t *slot, uintptr_t value) {
-  uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
-  bool may_be_closed = page >= (library->read_only_start & mask) && page < (library->read_only_end & mask);
-  int failure = may_be_closed ? write_error(slot) : 0;
-  if (failure && failure != EFAULT) return false;
-  if (failure && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
-  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
-  if (failure) syscall(SYS_mprotect, page, page_size, PROT_READ);
-  return true;
-}
-
 /* Returns the real function that a slot leads to; 0 = it is not in a CUDA library. A slot that the loader fills at the
  * first call points into its own library until then. */
-static uintptr_t real_function(const struct library *library, uintptr_t value, uint32_t type, const char *name) {
+static uintptr_t real_function(const struct relocated *library, uintptr_t value, uint32_t type, const char *name) {
   if (provider_of(value)) return value;
-  return type == BY_CALL && holds(library, value) ? find_for(library, name) : 0;
+  return type == BY_CALL && relocations_hold(library, value) ? find_for(library, name) : 0;
 }
 
 /* Returns false for a slot that the loader has not relocated yet: it holds 0, or an address as it stands in the
  * file. */
-static bool is_filled(const struct library *library, const ElfW(Sym) * symbol, uintptr_t value) {
+static bool is_filled(const struct relocated *library, const ElfW(Sym) * symbol, uintptr_t value) {
   if (ELF64_ST_BIND(symbol->st_info) == STB_WEAK && !value) return true;
   return !library->image.bias || value >= library->image.end - library->image.start;
 }
 
 /* Returns the intercepted function that a relocation refers to; null = none. */
-static const struct cuda_call *call_of(const struct library *library, const ElfW(Rela) * relocation) {
+static const struct cuda_call *call_of(const struct relocated *library, const ElfW(Rela) * relocation) {
   uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
   if (type != BY_CALL && type != BY_TABLE && type != BY_POINTER) return NULL;
-  const ElfW(Sym) *symbol = &library->image.symbols[ELF64_R_SYM(relocation->r_info)];
+  const elf_symbol *symbol = relocation_symbol(library, relocation);
   bool aligned = (library->image.bias + relocation->r_offset) % sizeof(uintptr_t) == 0;
-  return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(library->image.names + symbol->st_name) : NULL;
+  return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(relocation_name(library, relocation)) : NULL;
 }
 
 /* Hooks a slot; returns false if the loader has not relocated it yet. */
-static bool hook_slot(const struct library *library, const ElfW(Rela) * relocation) {
+static bool hook_slot(const struct relocated *library, const ElfW(Rela) * relocation) {
   const struct cuda_call *call = call_of(library, relocation);
   if (!call) return true;
-  uintptr_t *slot = (uintptr_t *)(library->image.bias + relocation->r_offset), value = *slot;
-  if (!is_filled(library, &library->image.symbols[ELF64_R_SYM(relocation->r_info)], value)) return false;
+  uintptr_t *slot = relocation_slot(library, relocation), value = *slot;
+  if (!is_filled(library, relocation_symbol(library, relocation), value)) return false;
   uintptr_t real = real_function(library, value, (uint32_t)ELF64_R_TYPE(relocation->r_info), call->name);
   uintptr_t stand_in = real ? (uintptr_t)cuda_stand_in((void *)real, call) : real;
-  if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
+  if (stand_in != real && !relocations_store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
   return true;
 }
 
-static bool hook_slots(const struct library *library) {
+static bool hook_slots(const struct relocated *library) {
   bool complete = true;
   for (int table = 0; table < 2; table++) {
     for (size_t i = 0; library->tables[table] && i < library->counts[table]; i++)
@@ -259,15 +184,15 @@ static int find_provider(struct dl_phdr_info *info, size_t size, void *first) {
   if (*(bool *)first) begin_scan(info);
   *(bool *)first = false;
   if (building->count == MAX_PROVIDERS || !is_provider(info->dlpi_name)) return 0;
-  if (read_library(info, &building->library[building->count])) building->count++;
+  if (relocations_read(info, &building->library[building->count])) building->count++;
   return 0;
 }
 
 static int hook_library(struct dl_phdr_info *info, size_t size, void *unused) {
-  struct library library;
+  struct relocated library;
   (void)size, (void)unused;
   if (is_provider(info->dlpi_name) || !add_hooked((uintptr_t)info->dlpi_phdr)) return 0;
-  if (!read_library(info, &library) || holds(&library, (uintptr_t)&hook_library)) return 0;
+  if (!relocations_read(info, &library) || relocations_hold(&library, (uintptr_t)&hook_library)) return 0;
   if (hook_slots(&library) || retries_left == 0) return 0;
   retries_left--;
   if (hooked_count) hooked_count--; /* it is the last entry: remove it, so that the next scan repeats it */

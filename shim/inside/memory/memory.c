@@ -49,6 +49,7 @@ static _Atomic int64_t highest; /* highest footprint in a sample */
 #define MIN_FLUSH 4096
 #define CHECK_BYTES ((int64_t)32 << 10) /* between two checks of an adapting interval; more if it is coarse */
 #define MOST_CHECK_BYTES ((int64_t)128 << 10)
+#define PAUSED_LIMITS 4 /* how many flush limits a thread may count in a pause before it flushes */
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -61,9 +62,24 @@ void memory_init(void) {
   }
 }
 
+/* Blocks outside of pools that were allocated before Python's allocators were wrapped (pyalloc_resume) count as native, but
+ * their frees as Python's. So these bytes of Python's can become negative; the difference is taken back here. */
+static int64_t python_bytes(void) {
+  int64_t outside = atomic_load(&python_outside_pools);
+  return atomic_load(&python_footprint) - (outside < 0 ? outside : 0);
+}
+
 void memory_footprint(int64_t *total, int64_t *python) {
   *total = atomic_load(&footprint);
-  *python = atomic_load(&python_footprint);
+  *python = python_bytes();
+}
+
+void memory_found(int64_t bytes) {
+  atomic_fetch_add(&footprint, bytes);
+  atomic_fetch_add(&python_footprint, bytes);
+  atomic_fetch_add(&moved_in_pause.net, bytes);
+  atomic_fetch_add(&moved_in_pause.allocated, bytes);
+  atomic_fetch_add(&moved_in_pause.python, bytes);
 }
 
 /* ---- the composition of the heap ---- */
@@ -83,7 +99,7 @@ static void describe_heap(struct record_heap *out) {
   memory_footprint(&out->footprint_bytes, &out->python_bytes);
   mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);
   out->arena_bytes = pyalloc_arena_bytes();
-  out->pool_bytes = out->python_bytes - atomic_load(&python_outside_pools);
+  out->pool_bytes = atomic_load(&python_footprint) - atomic_load(&python_outside_pools);
   if (!out->arena_bytes || out->pool_bytes < 0) out->pool_bytes = 0;
 }
 
@@ -185,7 +201,7 @@ static void emit(struct pass *pass, struct origin origin, int64_t net, int64_t a
   record->stack = origin.stack;
   record->net_bytes = net;
   record->footprint_bytes = atomic_load(&footprint);
-  record->python_footprint_bytes = atomic_load(&python_footprint);
+  record->python_footprint_bytes = python_bytes();
   record->allocated_bytes = (uint64_t)(allocated > 0 ? allocated : 0);
   record->python_allocated_bytes = (uint64_t)(python > 0 ? python : 0);
   spool_publish(record, RECORD_MEMORY, 1);
@@ -342,15 +358,29 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Sets the budgets until the nearest of flush limit, next sample and next interval check. An adapting interval is
  * checked more often than the thread flushes. Otherwise, in a slow program, a coarse interval that a burst has caused
- * would stay in force for seconds, and each of the few samples would stand for megabytes. */
+ * would stay in force for seconds, and each of the few samples would stand for megabytes. In a pause there is nothing to
+ * sample or to check; only where the user has set the interval, the first blocks after it are to be samples. */
 static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
+  m->in_pause = spool->paused;
+  if (m->in_pause) limit *= PAUSED_LIMITS;
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
     int64_t check_bytes = least(s->interval / 4 > CHECK_BYTES ? s->interval / 4 : CHECK_BYTES, MOST_CHECK_BYTES);
     int64_t check_at = sampler_adapts() ? allocated_in(s) + check_bytes : NEVER;
+    if (m->in_pause && sampler_adapts()) s->sample_at = check_at = NEVER;
     set_room(s, least(least(s->sample_at, check_at), limit) - 1, limit - 1);
   }
+}
+
+/* The recording goes on: what the thread has counted belongs to the pause, but for the block of this stop. */
+static void leave_pause(struct memory_state *m, const struct block *block, int64_t moved) {
+  struct memory_stream *s = &m->stream[block && block->python ? PYTHON : NATIVE];
+  int64_t kept = block && moved > 0 ? moved : 0;
+  s->left += kept;
+  atomic_fetch_add(&moved_in_pause.net, drain(m, &moved_in_pause));
+  for (int i = 0; i < STREAMS; i++) draw_gap(m, &m->stream[i], sampler_interval());
+  s->left -= kept;
 }
 
 static void stop_counting(struct memory_state *m) {
@@ -375,7 +405,12 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
   m->now_ns = pass.t_ns;
   uint64_t id = 0;
   thread_ensure();
-  if (spool->paused) codes_forget();
+  if (spool->paused) {
+    codes_forget();
+  } else {
+    pyalloc_resume();
+  }
+  if (m->in_pause && !spool->paused) leave_pause(m, block, moved);
   note_volume(m, moved);
   begin_streams(m);
   int64_t interval = block ? recorded_interval(&pass, due_interval(m, block), moved) : 0;
@@ -427,7 +462,7 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
 }
 
 static bool is_nothing_due(const struct memory_state *m) {
-  if (!recording() || spool->paused || flush_is_due(m)) return false;
+  if (!recording() || spool->paused || m->in_pause || flush_is_due(m)) return false;
   for (int i = 0; i < STREAMS; i++) {
     const struct memory_stream *s = &m->stream[i];
     if (s->interval != m->stream[0].interval || allocated_in(s) >= s->sample_at) return false;

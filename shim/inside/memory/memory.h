@@ -33,6 +33,7 @@ struct memory_state {
   uint64_t random;
   bool stack_is_known; /* known_stack is the one of this moment; nothing of the interpreter may be read */
   uint64_t known_stack;
+  bool in_pause;   /* its budgets are those of a paused recording */
   int64_t flushed; /* bytes that the thread had allocated at its last flush, in all */
   int64_t
       faults_seen; /* page faults of the thread when it last said which stack runs (residency.c), plus 1; 0 = never */
@@ -73,6 +74,8 @@ uint64_t memory_mapped(const struct block *block, size_t before);
  * returns the id of the block's sample, 0 = not sampled. Context: signal. */
 uint64_t memory_became_resident(const struct block *block, uint64_t stack);
 void memory_left_residence(size_t bytes, uint64_t stack);
+/* Adds blocks of Python's allocators that were not counted when they were allocated, in a pause. Context: signal. */
+void memory_found(int64_t bytes);
 /* Writes the composition of the heap now. Context: malloc. */
 void memory_write_heap(void);
 /* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.

@@ -5,12 +5,14 @@
  * The wrappers forward every call and return its pointer unchanged. Blocks that Python takes from malloc are counted by
  * our malloc, which sees python_depth > 0. Only blocks that pymalloc serves from its own pools are counted here, so no
  * byte is counted twice. A block belongs to pymalloc if it lies in an arena, whose exact range is known; its size is in
- * the header of its pool. */
+ * the header of its pool.
+ *
+ * In a recording that begins paused, only the arenas are followed at first, and the allocators are wrapped when it is
+ * resumed. What the pools hold then is counted at once. */
 #include "inside/memory/pyalloc.h"
 
-#include <sys/mman.h>
-
 #include "formats/spool/spool.h"
+#include "inside/arenas/arenas.h"
 #include "inside/core/next.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
@@ -20,7 +22,7 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/objects/pools.h"
-#include "shared/sealed/sealed.h"
+#include "shared/spool.h"
 
 struct py_allocator {
   void *context;
@@ -41,50 +43,18 @@ static void (*set_allocator)(int domain, struct py_allocator *allocator);
 static struct py_arena_allocator arena_below;
 static _Atomic uint64_t arenas_seen;
 static bool installed, any_arena;
-
-/* ---- the ranges of the arenas: a radix tree over the 1 MiB cells of the address space ---- */
+/* Python's allocators are to be wrapped when a recording that began paused is resumed. Until then they cost nothing. */
+static _Atomic bool put_off;
 
 _Static_assert(POOL_BYTES == PIECE_BYTES, "a pool is a piece");
 
-/* The watcher reads it, too (shared/objects/pools.h). */
-static _Atomic(_Atomic uint32_t *) root[ARENA_LEAVES];
-
-uintptr_t pyalloc_arenas(void) { return (uintptr_t)root; }
-
-static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
-  if (cell / ARENA_LEAF_CELLS >= ARENA_LEAVES) return NULL;
-  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / ARENA_LEAF_CELLS], memory_order_acquire);
-  if (likely(leaf != NULL) || !create || sealed()) return leaf;
-  size_t bytes = ARENA_LEAF_CELLS * sizeof(uint32_t);
-  leaf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (leaf == MAP_FAILED) return NULL;
-  _Atomic uint32_t *other = NULL;
-  if (atomic_compare_exchange_strong(&root[cell / ARENA_LEAF_CELLS], &other, leaf)) return leaf;
-  munmap(leaf, bytes);
-  return other;
-}
-
 static void note_arena(uintptr_t base, bool alive) {
-  uintptr_t cell = base / ARENA_BYTES;
-  _Atomic uint32_t *leaf = leaf_of(cell, alive);
-  if (leaf) atomic_store(&leaf[cell % ARENA_LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
+  arenas_note(base, alive);
   if (live_forget_pieces(base, base + ARENA_BYTES) && !alive) sampler_missed_frees(); /* an interpreter has ended */
 }
 
-static uint32_t cell_value(uintptr_t cell) {
-  if (cell / ARENA_LEAF_CELLS >= ARENA_LEAVES) return 0;
-  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / ARENA_LEAF_CELLS], memory_order_acquire);
-  return leaf ? atomic_load_explicit(&leaf[cell % ARENA_LEAF_CELLS], memory_order_relaxed) : 0;
-}
-
-static bool lies_in_arena(uintptr_t address) {
-  uintptr_t cell = address / ARENA_BYTES, offset = address % ARENA_BYTES;
-  uint32_t here = cell_value(cell), before = cell_value(cell - 1);
-  return (here && offset >= here - 1) || (before && offset < before - 1);
-}
-
 static SLOW_PATH uint32_t classify_piece(const void *block) {
-  return live_note_piece(block, lies_in_arena((uintptr_t)block));
+  return live_note_piece(block, arenas_contain((uintptr_t)block));
 }
 
 /* Returns the kind of the piece that contains the block, which the caller owns. Pools are aligned, so no piece contains
@@ -106,6 +76,12 @@ static inline size_t pool_block_bytes(const void *block) {
 
 /* ---- the allocators ---- */
 
+static struct py_allocator pymalloc; /* pymalloc's own functions; their context is null */
+
+/* An allocator is wrapped while the program runs, in several words. A thread that has read one of them before may call a
+ * function of ours with pymalloc's context. */
+static struct py_allocator *beneath(void *context) { return context ? context : &pymalloc; }
+
 /* Works with any allocator below: what that takes from malloc is counted there, and blocks of pools are counted
  * here. */
 static void *count_if_pooled(struct memory_state *m, void *block, size_t size) {
@@ -124,7 +100,7 @@ static void *python_malloc(void *context, size_t size) {
 }
 
 static void *python_calloc(void *context, size_t count, size_t size) {
-  struct py_allocator *below = context;
+  struct py_allocator *below = beneath(context);
   struct memory_state *m = &this_memory;
   m->python_depth++;
   void *block = below->calloc(below->context, count, size);
@@ -142,7 +118,7 @@ static void count_resized(struct memory_state *m, const void *block, size_t size
 
 /* malloc counts and follows the blocks outside the pools. */
 static void *python_realloc(void *context, void *block, size_t size) {
-  struct py_allocator *below = context;
+  struct py_allocator *below = beneath(context);
   struct memory_state *m = &this_memory;
   struct live_sample sample;
   uint32_t piece = likely(block != NULL) ? piece_of(block) : PIECE_OUTSIDE;
@@ -212,8 +188,6 @@ static void python_free(void *context, void *block) { free_otherwise(context, bl
 #define SMALL_BYTES 512
 #define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
 
-static struct py_allocator pymalloc; /* pymalloc's own functions; their context is null */
-
 /* The countdown ends with this block, so it may be a sample. */
 static SLOW_PATH void *malloc_and_stop(size_t size) {
   size_t usable = CLASS_BYTES(size);
@@ -246,9 +220,9 @@ static HOT void *pymalloc_malloc(void *context, size_t size) {
 static HOT void pymalloc_free(void *context, void *block) {
   uint32_t piece = live_piece(block);
   if (unlikely(piece != PIECE_QUIET)) {
-    free_otherwise(context, block, piece);
+    free_otherwise(beneath(context), block, piece);
   } else if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
-    free_and_stop(context, block);
+    free_and_stop(&pymalloc, block);
   } else {
     pymalloc.free(NULL, block);
   }
@@ -277,12 +251,23 @@ static bool is_pymalloc(const struct py_allocator *allocator) {
   return !allocator->context && allocator->malloc == pymalloc.malloc && allocator->free == pymalloc.free;
 }
 
+static void replaced(void) {
+  loss_add(LOSS_allocator_replaced);
+  wrap_all(1);
+}
+
 static void at_first_arena(void) {
   struct py_allocator now;
   get_allocator(DOMAIN_OBJ, &now);
+  if (atomic_load(&put_off)) {
+    pymalloc = below[0][DOMAIN_OBJ];
+    if (is_pymalloc(&now)) return;
+    atomic_store(&put_off, false);
+    replaced();
+    return;
+  }
   if (now.malloc != python_malloc) {
-    loss_add(LOSS_allocator_replaced);
-    wrap_all(1);
+    replaced();
     return;
   }
   pymalloc = below[0][DOMAIN_OBJ];
@@ -294,6 +279,68 @@ static void at_first_arena(void) {
     set_allocator(domain, &now);
     if (domain == DOMAIN_OBJ) codes_addresses_seen(true);
   }
+}
+
+/* ---- wrapping put off until the recording is resumed ----
+ *
+ * A tick or a stop of malloc finds out that it goes on. There, the program may be inside PyMem_SetAllocator, which takes a
+ * lock from 3.12 on. So the places where Python keeps its allocators are found at the start, and are written directly. */
+
+static struct py_allocator *place[DOMAINS]; /* null = not found, or the allocator was not pymalloc */
+
+/* Marks the allocator of a domain and looks for the mark in the interpreter's data. */
+static struct py_allocator *find_place(int domain) {
+  static const char mark;
+  struct py_allocator own, marked;
+  get_allocator(domain, &own);
+  if (own.context) return NULL;
+  marked = own;
+  marked.context = (void *)&mark;
+  set_allocator(domain, &marked);
+  uintptr_t at = python_symbols.data.start, end = python_symbols.data.end;
+  while (at + sizeof marked <= end && memcmp((const void *)at, &marked, sizeof marked) != 0) at += sizeof(void *);
+  set_allocator(domain, &own);
+  return at + sizeof marked <= end ? (struct py_allocator *)at : NULL;
+}
+
+/* Returns false if the allocators must be wrapped now. */
+static bool put_off_wrapping(void) {
+  if (!spool->paused) return false;
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
+    place[domain] = find_place(domain);
+    if (!place[domain]) return false;
+    get_allocator(domain, &below[0][domain]);
+  }
+  return true;
+}
+
+/* The program, or tracemalloc, has put an allocator of its own around Python's and will take it away again: a wrapper
+ * around that one would be lost then. */
+static bool is_covered(void) {
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
+    if (!is_pymalloc(place[domain])) return true;
+  }
+  return false;
+}
+
+static void wrap_directly(int domain) {
+  struct py_allocator ours = {&below[0][domain], pymalloc_malloc, python_calloc, python_realloc, pymalloc_free};
+  const uintptr_t *from = (const void *)&ours;
+  for (size_t i = 0; i < sizeof ours / sizeof *from; i++) atomic_store((_Atomic uintptr_t *)place[domain] + i, from[i]);
+}
+
+void pyalloc_resume(void) {
+  static _Atomic bool told;
+  if (likely(!atomic_load_explicit(&put_off, memory_order_relaxed))) return;
+  if (!pymalloc.malloc || !python_holds_gil()) return; /* before the first arena there are no pools */
+  if (is_covered()) {
+    if (!atomic_exchange(&told, true)) loss_add(LOSS_allocator_covered);
+    return;
+  }
+  if (!atomic_exchange(&put_off, false)) return;
+  memory_found(arenas_used_bytes());
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
+  codes_addresses_seen(true);
 }
 
 static _Atomic int64_t arena_bytes;
@@ -356,7 +403,9 @@ static void install(void) {
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
   set_arena(&ours);
-  wrap_all(0);
+  pymalloc = (struct py_allocator){.malloc = NULL};
+  atomic_store(&put_off, put_off_wrapping());
+  if (!atomic_load(&put_off)) wrap_all(0);
   installed = true;
 }
 
@@ -392,4 +441,5 @@ void pyalloc_start_again(void) {
 
 void pyalloc_end(void) {
   if (installed && !any_arena && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
+  if (atomic_exchange(&put_off, false)) memory_found(arenas_used_bytes());
 }

@@ -14,8 +14,9 @@ void pyalloc_start_again(void);
 void pyalloc_end(void);
 /* Returns the bytes of the arenas that are mapped now. Context: malloc. */
 int64_t pyalloc_arena_bytes(void);
-/* Returns the address of the table of the arenas (shared/objects/pools.h). Context: signal. */
-uintptr_t pyalloc_arenas(void);
+/* Wraps Python's allocators if that was put off until a recording that began paused is resumed. The calling thread may be
+ * at any instruction. Context: signal. */
+void pyalloc_resume(void);
 
 #pragma GCC visibility pop
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
+#include "inside/arenas/arenas.h"
 #include "inside/core/thread_state.h"
-#include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
@@ -61,7 +61,7 @@ static void fill(struct thread_entry *entry) {
   entry->pthread = (uint64_t)pthread_self();
   entry->python_thread = this_thread.python_thread;
   entry->images = (uintptr_t)images_source();
-  entry->arenas = pyalloc_arenas();
+  entry->arenas = arenas_table();
   entry->name = this_thread.name;
   entry->end_ns = entry->cpu_end_ns = 0;
   entry->cpu_start_ns = clock_thread_cpu_ns();

@@ -31,7 +31,7 @@ uint32_t python_version;
 struct python_symbols python_symbols;
 bool python_at_load;
 static void *(*this_thread_state)(void);
-static int (*is_finalizing)(void);
+static int (*is_finalizing)(void), (*holds_gil)(void);
 static _Atomic bool finalizing; /* it has begun */
 
 static struct python_symbols found; /* what is being found, until it is complete */
@@ -334,6 +334,7 @@ static void find_interpreter(void) {
   publish_symbols();
   atomic_store(&finalizing, false);
   is_finalizing = (int (*)(void))python_symbol(python_version >> 16 >= 0x30d ? "Py_IsFinalizing" : "_Py_IsFinalizing");
+  holds_gil = (int (*)(void))python_symbol("PyGILState_Check");
   const struct python_layout *layout =
       get_state && found.code_type && python_symbols.eval.start ? choose_layout() : NULL;
   python_layout = layout;
@@ -397,6 +398,13 @@ void *python_thread_state(void) {
   late_leave();
   if (state) late_runs();
   return state;
+}
+
+bool python_holds_gil(void) {
+  if (!holds_gil || !late_enter()) return false;
+  bool holds = !state_may_be_gone() && this_thread_state() && holds_gil();
+  late_leave();
+  return holds;
 }
 
 bool python_thread_known(void) {

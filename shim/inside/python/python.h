@@ -21,6 +21,9 @@ void python_forget(void);
 void *python_symbol(const char *name);
 /* Returns the calling thread's PyThreadState; null = it has none, or it may have been freed. Context: signal. */
 void *python_thread_state(void);
+/* True if the calling thread holds the GIL, as far as the interpreter knows: once there were sub-interpreters, it takes
+ * every thread for one that does. Context: signal. */
+bool python_holds_gil(void);
 /* True once the interpreter has begun to finalize, and after that. Context: signal. */
 bool python_finalizing(void);
 

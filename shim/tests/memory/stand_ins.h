@@ -22,6 +22,7 @@ void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 
 uint32_t pages_untouched(void) { return 0; }
 int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
+void pyalloc_resume(void) {}
 void *python_thread_state(void) { return NULL; }
 bool python_finalizing(void) { return false; }
 void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }

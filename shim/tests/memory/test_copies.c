@@ -7,6 +7,7 @@
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/copies/copies.h"
+#include "inside/copies/diverted.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/loss.h"
@@ -31,6 +32,7 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 }
 void fork_check(void) {}
 void thread_ensure(void) {}
+void diverted_begin(const struct diversion *diversions, int count) { (void)diversions, (void)count; }
 uint64_t frames_current(void) { return 1; }
 
 static void *plain(void *to, const void *from, size_t size) {

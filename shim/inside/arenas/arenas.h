@@ -1,0 +1,22 @@
+/* The table of pymalloc's arenas in this process, which the watcher reads, too (shared/objects/pools.h). */
+#ifndef SCALENE_TRACE_ARENAS_ARENAS_H
+#define SCALENE_TRACE_ARENAS_ARENAS_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Notes an arena of ARENA_BYTES that begins to live, or ends. Without memory for the table, a new one stays unknown.
+ * Context: normal. */
+void arenas_note(uintptr_t base, bool alive);
+/* True if the address lies in a living arena. Context: malloc. */
+bool arenas_contain(uintptr_t address);
+/* Returns the address of the table. Context: signal. */
+uintptr_t arenas_table(void);
+/* Returns the bytes of the blocks in the pools of all living arenas, as their headers say. Nobody may use pymalloc
+ * meanwhile, or the sum may be off by what they do. Reads a word of each pool: up to 10 ms for a GiB. Context: signal. */
+int64_t arenas_used_bytes(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,142 @@
+"""A recording that begins paused leaves Python's allocators alone until it is resumed, and then knows all of their memory."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
+from tests.support.recording import (
+    Json,
+    bare,
+    environment,
+    line_of,
+    lines_of,
+    losses,
+    record_command,
+    report,
+    rows,
+    target,
+)
+from tests.support.steered_recording import Steered, control, steered
+
+pytestmark = pytest.mark.shares_interpreters
+
+FILE = target("steered")
+OURS = ["libscalene_shim.so"] * 2
+#: Of 500,000 floats: 24 bytes each, in blocks of 32 (16 bytes is pymalloc's unit); and their list, which grows by an eighth.
+FLOATS = 500_000 * 32
+
+
+def heap(live: Steered) -> Json:
+    """What the process has now."""
+    live.tell("work", "copy")  # it is written down every few tenths of a second, by a thread that allocates
+    live.control("snapshot")
+    return rows(live.trace, "heap")[-1]
+
+
+def both_ways(tmp_path: Path, python: Interpreter, *words: str) -> tuple[Json, Json, Json]:
+    """The heap of a program that was told ``words``, recorded from its start, and resumed after the first word; and the
+    lines of that."""
+    with steered(tmp_path / "all.parquet", python) as live:
+        live.tell(*words)
+        whole = heap(live)
+        assert live.quit() == 0
+    with steered(tmp_path / "late.parquet", python, "--pause-at-start") as live:
+        live.tell(words[0])
+        live.control("resume")
+        live.tell("work", *words[1:])
+        late = heap(live)
+        assert live.quit() == 0
+    return whole, late, lines_of(report(tmp_path / "late.parquet"), FILE)
+
+
+def test_the_allocators_are_pythons_own_until_the_recording_is_resumed(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python, "--pause-at-start") as live:
+        before = live.tell("small", "work", "allocators")["said"]
+        live.control("resume")
+        after = live.tell("work", "allocators")["said"]
+        live.control("pause")
+        assert live.tell("work", "allocators")["said"] == OURS
+        assert live.quit() == 0
+    assert len(before) == 2 and not set(before) & set(OURS)
+    assert after == OURS
+    assert set(losses(report(live.trace))) == {"paused"}
+
+
+def test_what_was_allocated_before_is_in_the_footprint_and_on_no_line(any_python: Interpreter, tmp_path: Path) -> None:
+    whole, late, lines = both_ways(tmp_path, any_python, "small", "hold")
+    assert late["footprint_bytes"] == pytest.approx(whole["footprint_bytes"], rel=0.02)
+    assert late["pool_bytes"] == pytest.approx(whole["pool_bytes"], rel=0.02)
+    assert late["arena_bytes"] == pytest.approx(whole["arena_bytes"], abs=2 << 20)
+    assert FLOATS < late["python_bytes"] <= whole["python_bytes"] + 100_000
+    assert lines[line_of("steered", "hold")]["growth_bytes"] == pytest.approx(30_000_000, abs=10_000)
+    assert not lines.get(line_of("steered", "small"), {}).get("growth_bytes")
+
+
+def test_large_blocks_from_before_that_are_freed_later_take_nothing_from_python(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    """Whose they were is not known, so they were counted as native; the pools are Python's nevertheless."""
+    whole, late, _ = both_ways(tmp_path, any_python, "hold", "small", "drop")
+    assert late["footprint_bytes"] == pytest.approx(whole["footprint_bytes"], rel=0.02)
+    assert late["pool_bytes"] == pytest.approx(whole["pool_bytes"], rel=0.02)
+    assert FLOATS < late["python_bytes"] <= whole["python_bytes"] + 100_000
+
+
+def test_copies_are_counted_from_then_on(any_python: Interpreter, tmp_path: Path) -> None:
+    """Until then, the calls of the interpreter do not even pass through the shim."""
+    with steered(tmp_path / "t.parquet", any_python, "--pause-at-start") as live:
+        before = live.tell("copy", "copying")["said"]
+        live.control("resume")
+        after = live.tell("work", "copying")["said"]
+        live.tell("copy")
+        assert live.quit() == 0
+    assert after and not set(before) & set(OURS) and set(after) == set(OURS)
+    copied = lines_of(report(live.trace), FILE)[line_of("steered", "copy")]["copy_bytes"]
+    assert copied == pytest.approx(200_000_000, rel=0.1)
+
+
+def test_an_allocator_around_pythons_is_waited_for(any_python: Interpreter, tmp_path: Path) -> None:
+    """tracemalloc puts back what was there when it began, so a wrapper around its own would be lost."""
+    with steered(tmp_path / "t.parquet", any_python, "--pause-at-start") as live:
+        live.tell("cover")
+        live.control("resume")
+        covered = live.tell("work", "allocators")["said"]
+        uncovered = live.tell("uncover", "work", "allocators")["said"]
+        live.tell("small")
+        assert live.quit() == 0
+    assert not set(covered) & set(OURS) and uncovered == OURS
+    found = report(live.trace)
+    assert set(losses(found)) == {"paused", "allocator_covered"}
+    assert lines_of(found, FILE)[line_of("steered", "small")]["growth_bytes"] > FLOATS / 2
+
+
+def test_a_recording_that_is_never_resumed_ends_with_the_footprint_of_its_process(
+    python: Interpreter, tmp_path: Path
+) -> None:
+    with steered(tmp_path / "t.parquet", python, "--pause-at-start") as live:
+        assert not set(live.tell("small", "allocators")["said"]) & set(OURS)
+        assert live.quit() == 0
+    (process,) = rows(live.trace, "process")
+    assert process["end_footprint_bytes"] > 0
+
+
+def test_resuming_in_a_storm_of_allocations_changes_nothing(python: Interpreter, tmp_path: Path) -> None:
+    program = [target("storm"), "1.5"]
+    truth = bare(program, python).stdout
+    command = record_command(tmp_path / "t.parquet", program, python, ["--pause-at-start", "--alloc-interval", "8KiB"])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(None))
+    while control(tmp_path / "t.parquet", "status").status:
+        assert process.poll() is None
+    time.sleep(random.uniform(0, 0.8))
+    assert control(tmp_path / "t.parquet", "resume").status == 0
+    printed, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, errors) == (0, b"")
+    assert printed == truth
+    assert rows(tmp_path / "t.parquet", "alloc"), "it was not resumed in time"
