@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -211,7 +212,10 @@ def count(python: Path, program: str) -> float:
 
 def count_all(pythons: Sequence[Path], programs: Sequence[str]) -> None:
     """Counts and writes the result."""
-    shares = {(version_of(str(python)), each): count(python, each) for python in pythons for each in programs}
+    asked = [(python, program) for python in pythons for program in programs]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what else runs changes no count
+        found = list(pool.map(lambda each: count(*each), asked))
+    shares = {(version_of(str(python)), program): share for (python, program), share in zip(asked, found, strict=True)}
     lines = [f"{program:24} {python:7} {100 * share:7.3f} %" for (python, program), share in shares.items()]
     text = "\n".join(["the shim's part of all instructions of an iteration, while paused", *lines])
     text += f"\nmedian {100 * median(shares.values()):.3f} %, worst {100 * max(shares.values()):.3f} %"

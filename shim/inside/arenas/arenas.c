@@ -1,10 +1,14 @@
 /* A radix tree over the 1 MiB cells of the address space: its root has one leaf for each 16 GiB. */
 #include "inside/arenas/arenas.h"
 
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 #include "shared/base.h"
 #include "shared/objects/pools.h"
+#include "shared/saferead.h"
 #include "shared/sealed/sealed.h"
 
 #define SMALL_CLASSES 32 /* of 16 to 512 bytes */
@@ -44,13 +48,26 @@ bool arenas_contain(uintptr_t address) {
   return (here && offset >= here - 1) || (before && offset < before - 1);
 }
 
-/* A pool that was never used is zero. */
+struct head {
+  char bytes[POOL_SIZE_CLASS + sizeof(uint32_t)];
+};
+
+/* The program may have unmapped the arena without a word. A pool that was never used is zero. */
 static int64_t used_in_arena(uintptr_t base) {
+  enum { POOLS = ARENA_BYTES / POOL_BYTES };
+  struct head heads[POOLS];
+  struct iovec pieces[POOLS];
   int64_t bytes = 0;
+  int count = 0;
   uintptr_t pool = (base + POOL_BYTES - 1) & ~(uintptr_t)(POOL_BYTES - 1);
-  for (; pool + POOL_BYTES <= base + ARENA_BYTES; pool += POOL_BYTES) {
-    uint32_t blocks = *(const uint32_t *)(pool + POOL_USED), size_class = *(const uint32_t *)(pool + POOL_SIZE_CLASS);
-    if (size_class < SMALL_CLASSES) bytes += (int64_t)blocks * (size_class + 1) * 16;
+  for (; pool + POOL_BYTES <= base + ARENA_BYTES; pool += POOL_BYTES)
+    pieces[count++] = (struct iovec){(void *)pool, sizeof *heads};
+  if (!safe_read_all(heads, pieces, count)) return 0;
+  for (int i = 0; i < count; i++) {
+    uint32_t blocks, size_class;
+    memcpy(&blocks, heads[i].bytes + POOL_USED, sizeof blocks);
+    memcpy(&size_class, heads[i].bytes + POOL_SIZE_CLASS, sizeof size_class);
+    if (size_class < SMALL_CLASSES && blocks <= POOL_BYTES / 16) bytes += (int64_t)blocks * (size_class + 1) * 16;
   }
   return bytes;
 }

@@ -13,8 +13,9 @@ void arenas_note(uintptr_t base, bool alive);
 bool arenas_contain(uintptr_t address);
 /* Returns the address of the table. Context: signal. */
 uintptr_t arenas_table(void);
-/* Returns the bytes of the blocks in the pools of all living arenas, as their headers say. Nobody may use pymalloc
- * meanwhile, or the sum may be off by what they do. Reads a word of each pool: up to 10 ms for a GiB. Context: signal. */
+/* Returns the bytes of the blocks in the pools of all living arenas, as their headers say. If another thread uses pymalloc
+ * meanwhile, the sum may be off by what it does. An arena that cannot be read counts nothing. Makes two system calls for
+ * each arena, some 5 ms for a GiB, unless reads are refused. Context: signal. */
 int64_t arenas_used_bytes(void);
 
 #pragma GCC visibility pop

@@ -7,7 +7,7 @@
 #include "inside/copies/copies.h"
 
 #include "formats/spool/spool.h"
-#include "inside/copies/diverted.h"
+#include "inside/native/diverted.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"

@@ -8,7 +8,7 @@
 #include <ucontext.h>
 
 #include "formats/spool/spool.h"
-#include "inside/copies/diverted.h"
+#include "inside/native/diverted.h"
 #include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/cost.h"

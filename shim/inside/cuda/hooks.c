@@ -132,6 +132,13 @@ static const struct cuda_call *call_of(const struct relocated *library, const El
   return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(relocation_name(library, relocation)) : NULL;
 }
 
+static bool store(const struct relocated *library, uintptr_t *slot, uintptr_t value) {
+  relocations_begin();
+  bool stored = relocations_store(library, slot, value, false);
+  relocations_end();
+  return stored;
+}
+
 /* Hooks a slot; returns false if the loader has not relocated it yet. */
 static bool hook_slot(const struct relocated *library, const ElfW(Rela) * relocation) {
   const struct cuda_call *call = call_of(library, relocation);
@@ -140,7 +147,7 @@ static bool hook_slot(const struct relocated *library, const ElfW(Rela) * reloca
   if (!is_filled(library, relocation_symbol(library, relocation), value)) return false;
   uintptr_t real = real_function(library, value, (uint32_t)ELF64_R_TYPE(relocation->r_info), call->name);
   uintptr_t stand_in = real ? (uintptr_t)cuda_stand_in((void *)real, call) : real;
-  if (stand_in != real && !relocations_store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
+  if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
   return true;
 }
 

@@ -19,6 +19,7 @@
 #include "inside/memory/pages.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
+#include "inside/native/diverted.h"
 #include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
@@ -49,7 +50,8 @@ static _Atomic int64_t highest; /* highest footprint in a sample */
 #define MIN_FLUSH 4096
 #define CHECK_BYTES ((int64_t)32 << 10) /* between two checks of an adapting interval; more if it is coarse */
 #define MOST_CHECK_BYTES ((int64_t)128 << 10)
-#define PAUSED_LIMITS 4 /* how many flush limits a thread may count in a pause before it flushes */
+#define PAUSED_BYTES                                                                                                   \
+  ((int64_t)256 << 10) /* a thread may count so much in a pause until it asks whether that has ended */
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -70,8 +72,9 @@ static int64_t python_bytes(void) {
 }
 
 void memory_footprint(int64_t *total, int64_t *python) {
-  *total = atomic_load(&footprint);
-  *python = python_bytes();
+  int64_t uncounted = pyalloc_uncounted_bytes();
+  *total = atomic_load(&footprint) + uncounted;
+  *python = python_bytes() + uncounted;
 }
 
 void memory_found(int64_t bytes) {
@@ -99,7 +102,7 @@ static void describe_heap(struct record_heap *out) {
   memory_footprint(&out->footprint_bytes, &out->python_bytes);
   mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);
   out->arena_bytes = pyalloc_arena_bytes();
-  out->pool_bytes = atomic_load(&python_footprint) - atomic_load(&python_outside_pools);
+  out->pool_bytes = atomic_load(&python_footprint) - atomic_load(&python_outside_pools) + pyalloc_uncounted_bytes();
   if (!out->arena_bytes || out->pool_bytes < 0) out->pool_bytes = 0;
 }
 
@@ -363,7 +366,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   m->in_pause = spool->paused;
-  if (m->in_pause) limit *= PAUSED_LIMITS;
+  if (m->in_pause) limit = PAUSED_BYTES;
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
     int64_t check_bytes = least(s->interval / 4 > CHECK_BYTES ? s->interval / 4 : CHECK_BYTES, MOST_CHECK_BYTES);
@@ -408,6 +411,7 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
   if (spool->paused) {
     codes_forget();
   } else {
+    diverted_end();
     pyalloc_resume();
   }
   if (m->in_pause && !spool->paused) leave_pause(m, block, moved);
@@ -535,13 +539,14 @@ void memory_postfork_child(void) {
   this_memory.busy = 0;
   this_memory.random = 0;
   sampler_postfork_child();
+  pyalloc_postfork_child();
   atomic_fetch_sub(&footprint, mappings_postfork_child());
 }
 
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
   if (!memory_counts() || !recording()) return;
-  struct account *account = spool->paused ? &moved_in_pause : &unsampled;
+  struct account *account = spool->paused || m->in_pause ? &moved_in_pause : &unsampled;
   m->busy = (uintptr_t)__builtin_frame_address(0); /* a tick counts nothing meanwhile */
   sampler_thread_end();
   atomic_fetch_add(&account->net, drain(m, account));

@@ -22,6 +22,7 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/objects/pools.h"
+#include "shared/saferead.h"
 #include "shared/spool.h"
 
 struct py_allocator {
@@ -44,7 +45,7 @@ static struct py_arena_allocator arena_below;
 static _Atomic uint64_t arenas_seen;
 static bool installed, any_arena;
 /* Python's allocators are to be wrapped when a recording that began paused is resumed. Until then they cost nothing. */
-static _Atomic bool put_off;
+static _Atomic bool put_off, wrapping;
 
 _Static_assert(POOL_BYTES == PIECE_BYTES, "a pool is a piece");
 
@@ -235,6 +236,8 @@ static HOT void pymalloc_free(void *context, void *block) {
  * allocators. Later nothing is wrapped again: an allocator that the program or tracemalloc installs then is put around
  * ours. */
 static struct py_allocator below[2][DOMAINS];
+/* Where Python keeps them, if wrapping was put off; else null. */
+static struct py_allocator *place[DOMAINS];
 
 static void wrap_domain(int domain, struct py_allocator *save) {
   get_allocator(domain, save);
@@ -263,6 +266,7 @@ static void at_first_arena(void) {
     pymalloc = below[0][DOMAIN_OBJ];
     if (is_pymalloc(&now)) return;
     atomic_store(&put_off, false);
+    place[DOMAIN_MEM] = place[DOMAIN_OBJ] = NULL;
     replaced();
     return;
   }
@@ -286,8 +290,6 @@ static void at_first_arena(void) {
  * A tick or a stop of malloc finds out that it goes on. There, the program may be inside PyMem_SetAllocator, which takes a
  * lock from 3.12 on. So the places where Python keeps its allocators are found at the start, and are written directly. */
 
-static struct py_allocator *place[DOMAINS]; /* null = not found, or the allocator was not pymalloc */
-
 /* Marks the allocator of a domain and looks for the mark in the interpreter's data. */
 static struct py_allocator *find_place(int domain) {
   static const char mark;
@@ -308,44 +310,72 @@ static bool put_off_wrapping(void) {
   if (!spool->paused) return false;
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
     place[domain] = find_place(domain);
-    if (!place[domain]) return false;
+    if (!place[domain]) return place[DOMAIN_MEM] = NULL, false;
     get_allocator(domain, &below[0][domain]);
   }
   return true;
 }
 
 /* The program, or tracemalloc, has put an allocator of its own around Python's and will take it away again: a wrapper
- * around that one would be lost then. */
+ * around that one would be lost then. A parent that was wrapping while it forked may have written some of the words. */
 static bool is_covered(void) {
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
-    if (!is_pymalloc(place[domain])) return true;
+    const struct py_allocator *now = place[domain];
+    bool is_own = (now->malloc == pymalloc.malloc || now->malloc == pymalloc_malloc) &&
+                  (now->free == pymalloc.free || now->free == pymalloc_free);
+    if (!is_own || (now->context && now->context != &below[0][domain])) return true;
   }
   return false;
 }
 
+/* free comes first: a block that our malloc has followed must not be freed without us. */
 static void wrap_directly(int domain) {
   struct py_allocator ours = {&below[0][domain], pymalloc_malloc, python_calloc, python_realloc, pymalloc_free};
   const uintptr_t *from = (const void *)&ours;
-  for (size_t i = 0; i < sizeof ours / sizeof *from; i++) atomic_store((_Atomic uintptr_t *)place[domain] + i, from[i]);
+  for (size_t i = sizeof ours / sizeof *from; i-- > 0;) atomic_store((_Atomic uintptr_t *)place[domain] + i, from[i]);
+}
+
+static void note_covered(void) {
+  static _Atomic bool told;
+  if (!atomic_exchange(&told, true)) loss_add(LOSS_allocator_covered);
+}
+
+/* Another allocator was put around Python's while they were being wrapped, and was taken away again. */
+static bool are_unwrapped(void) {
+  return place[DOMAIN_OBJ] && pymalloc.malloc && place[DOMAIN_OBJ]->malloc == pymalloc.malloc &&
+         place[DOMAIN_OBJ]->free == pymalloc.free;
 }
 
 void pyalloc_resume(void) {
-  static _Atomic bool told;
-  if (likely(!atomic_load_explicit(&put_off, memory_order_relaxed))) return;
+  bool first = atomic_load_explicit(&put_off, memory_order_relaxed);
+  if (likely(!first && !are_unwrapped())) return;
   if (!pymalloc.malloc || !python_holds_gil()) return; /* before the first arena there are no pools */
   if (is_covered()) {
-    if (!atomic_exchange(&told, true)) loss_add(LOSS_allocator_covered);
+    note_covered();
     return;
   }
-  if (!atomic_exchange(&put_off, false)) return;
-  memory_found(arenas_used_bytes());
+  if (atomic_exchange(&wrapping, true)) return;
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
+  if (!first) {
+    note_covered();
+    sampler_missed_frees();
+  } else if (safe_read_refused()) {
+    loss_add(LOSS_pools_unread);
+  } else {
+    memory_found(arenas_used_bytes());
+  }
   codes_addresses_seen(true);
+  atomic_store(&put_off, false);
+  atomic_store(&wrapping, false);
 }
+
+void pyalloc_postfork_child(void) { atomic_store(&wrapping, false); }
 
 static _Atomic int64_t arena_bytes;
 
 int64_t pyalloc_arena_bytes(void) { return atomic_load(&arena_bytes); }
+
+int64_t pyalloc_uncounted_bytes(void) { return atomic_load(&put_off) ? pyalloc_arena_bytes() : 0; }
 
 /* Python 3.11 and later take the chunks of their frame stack from the arena allocator. They are memory, but hold no
  * pools. */
@@ -404,6 +434,7 @@ static void install(void) {
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
   set_arena(&ours);
   pymalloc = (struct py_allocator){.malloc = NULL};
+  place[DOMAIN_MEM] = place[DOMAIN_OBJ] = NULL;
   atomic_store(&put_off, put_off_wrapping());
   if (!atomic_load(&put_off)) wrap_all(0);
   installed = true;
@@ -441,5 +472,4 @@ void pyalloc_start_again(void) {
 
 void pyalloc_end(void) {
   if (installed && !any_arena && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
-  if (atomic_exchange(&put_off, false)) memory_found(arenas_used_bytes());
 }

@@ -14,8 +14,13 @@ void pyalloc_start_again(void);
 void pyalloc_end(void);
 /* Returns the bytes of the arenas that are mapped now. Context: malloc. */
 int64_t pyalloc_arena_bytes(void);
-/* Wraps Python's allocators if that was put off until a recording that began paused is resumed. The calling thread may be
- * at any instruction. Context: signal. */
+/* Returns what is not in the footprint while that is put off: all arenas, since nobody knows how much of them is in use.
+ * Context: signal. */
+int64_t pyalloc_uncounted_bytes(void);
+/* Forgets a thread of the parent that was wrapping the allocators. Context: signal. */
+void pyalloc_postfork_child(void);
+/* Wraps Python's allocators if that was put off until a recording that began paused is resumed. Wraps them again if
+ * they are pymalloc's own afterwards. The calling thread may be at any instruction. Context: signal. */
 void pyalloc_resume(void);
 
 #pragma GCC visibility pop

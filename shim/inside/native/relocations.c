@@ -54,11 +54,23 @@ static int write_error(uintptr_t *slot) {
   return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
 }
 
+static _Atomic bool busy;
+
+bool relocations_try_begin(void) { return !atomic_exchange(&busy, true); }
+
+void relocations_begin(void) {
+  while (!relocations_try_begin()) syscall(SYS_sched_yield);
+}
+
+void relocations_end(void) { atomic_store(&busy, false); }
+
+void relocations_postfork_child(void) { atomic_store(&busy, false); }
+
 /* The loader protects whole pages. */
-bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value) {
+bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value, bool loaded) {
   uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
   bool may_be_closed = page >= (image->read_only_start & mask) && page < (image->read_only_end & mask);
-  int failure = may_be_closed ? write_error(slot) : 0;
+  int failure = !may_be_closed ? 0 : loaded ? EFAULT : write_error(slot);
   if (failure && failure != EFAULT) return false;
   if (failure && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
   __atomic_store_n(slot, value, __ATOMIC_RELEASE);

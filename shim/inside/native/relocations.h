@@ -38,9 +38,19 @@ static inline const char *relocation_name(const struct relocated *image, const E
 static inline uintptr_t *relocation_slot(const struct relocated *image, const ElfW(Rela) * relocation) {
   return (uintptr_t *)(image->image.bias + relocation->r_offset);
 }
-/* Stores a value in a slot of the image, and makes its page writable for that if necessary; false = that fails. Context:
- * signal. */
-bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value);
+/* Begins to change slots. Changes exclude each other, because they may make the same page writable and read-only again.
+ * Waits for other threads. Context: normal. */
+void relocations_begin(void);
+/* The same, but returns false instead of waiting: a signal handler may have interrupted the thread that changes slots.
+ * Context: signal. */
+bool relocations_try_begin(void);
+/* Ends a change. Context: signal. */
+void relocations_end(void);
+/* Forgets that a thread of the parent was changing slots. Context: signal. */
+void relocations_postfork_child(void);
+/* Between begin and end: stores a value in a slot of the image, and makes its page writable for that if necessary; false =
+ * that fails. `loaded`: the image is known to be loaded completely. Context: signal. */
+bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value, bool loaded);
 
 #pragma GCC visibility pop
 

@@ -25,6 +25,7 @@
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
+#include "inside/native/relocations.h"
 #include "inside/native/unwind.h"
 #include "inside/processes/environment.h"
 #include "inside/processes/filters.h"
@@ -172,6 +173,7 @@ static void begin_process(uint32_t cause, uint32_t parent) {
     usage_start_user_ns = usage_start_system_ns = 0;
     memory_postfork_child();
     copies_postfork_child();
+    relocations_postfork_child();
     cuda_calls_postfork_child();
     cuda_hooks_postfork_child();
     timers_set_single_threaded(true);

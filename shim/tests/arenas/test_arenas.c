@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "formats/spool/spool.h"
 #include "shared/objects/pools.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
 #include "tests/check.h"
 
 #define ARENAS 40
@@ -26,7 +29,10 @@ static int64_t fill(uintptr_t base) {
   return bytes;
 }
 
+struct spool_header *spool;
+
 int main(void) {
+  safe_read_init();
   uintptr_t base[ARENAS];
   int64_t bytes[ARENAS], sum = 0;
   check(arenas_used_bytes() == 0 && !arenas_contain(4096));
@@ -40,6 +46,13 @@ int main(void) {
     check(arenas_contain(base[i]) && arenas_contain(base[i] + ARENA_BYTES - 1));
     check(!arenas_contain(base[i] + ARENA_BYTES) && !arenas_contain((uintptr_t)room + 2 * ARENA_BYTES - 1));
   }
+  check(!munmap((void *)base[1], ARENA_BYTES)); /* without a word */
+  sum -= bytes[1];
+  check(arenas_used_bytes() == sum && arenas_contain(base[1]));
+  uint32_t *pool = (uint32_t *)((base[3] + POOL_BYTES - 1) / POOL_BYTES * POOL_BYTES);
+  if (pool[POOL_SIZE_CLASS / 4] < 32) sum -= (int64_t)pool[POOL_USED / 4] * (pool[POOL_SIZE_CLASS / 4] + 1) * 16;
+  pool[POOL_SIZE_CLASS / 4] = 32; /* no class of pymalloc's */
+  check(arenas_used_bytes() == sum);
   for (int i = 0; i < ARENAS; i += 2) {
     arenas_note(base[i], false);
     sum -= bytes[i];

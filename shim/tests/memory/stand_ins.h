@@ -7,6 +7,7 @@
 #include "inside/memory/mappings.h"
 #include "inside/memory/pages.h"
 #include "inside/memory/pyalloc.h"
+#include "inside/native/diverted.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
@@ -22,7 +23,10 @@ void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 
 uint32_t pages_untouched(void) { return 0; }
 int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
+void diverted_end(void) {}
 void pyalloc_resume(void) {}
+void pyalloc_postfork_child(void) {}
+int64_t pyalloc_uncounted_bytes(void) { return 0; }
 void *python_thread_state(void) { return NULL; }
 bool python_finalizing(void) { return false; }
 void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }

@@ -7,7 +7,7 @@
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/copies/copies.h"
-#include "inside/copies/diverted.h"
+#include "inside/native/diverted.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/loss.h"

@@ -1,6 +1,6 @@
-/* Calls of copying functions that go past the shim until a recording that began paused is resumed. */
-#ifndef SCALENE_TRACE_COPIES_DIVERTED_H
-#define SCALENE_TRACE_COPIES_DIVERTED_H
+/* Calls of functions of libc that go past the shim until a recording that began paused is resumed. */
+#ifndef SCALENE_TRACE_NATIVE_DIVERTED_H
+#define SCALENE_TRACE_NATIVE_DIVERTED_H
 
 #include "shared/base.h"
 

@@ -1,9 +1,10 @@
-#include "inside/copies/diverted.h"
+#include "inside/native/diverted.h"
 
 #include <dlfcn.h>
 
 #include "inside/native/relocations.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 
 #define MAX_DIVERSIONS 8
 #define MAX_SLOTS 256 /* the calls of further images go through the shim */
@@ -36,7 +37,7 @@ static void divert(const struct relocated *image, const ElfW(Rela) * relocation)
   if (which < 0 || number == MAX_SLOTS || (uintptr_t)at % sizeof *at) return;
   if (*at != ours[which] && !relocations_hold(image, *at)) return;
   slots[number] = (struct slot){*image, at, ours[which], searched[which].libcs};
-  if (relocations_store(image, at, searched[which].libcs)) atomic_store(&used, number + 1);
+  if (relocations_store(image, at, searched[which].libcs, true)) atomic_store(&used, number + 1);
 }
 
 static int divert_image(struct dl_phdr_info *info, size_t size, void *unused) {
@@ -60,14 +61,20 @@ void diverted_begin(const struct diversion *diversions, int count) {
   searched = diversions;
   searched_count = count < MAX_DIVERSIONS ? count : MAX_DIVERSIONS;
   for (int i = 0; i < searched_count; i++) ours[i] = diversions[i].libcs ? ours_of(diversions[i].name) : 0;
+  relocations_begin();
   dl_iterate_phdr(divert_image, NULL);
+  relocations_end();
 }
 
 void diverted_end(void) {
   if (likely(!atomic_load_explicit(&used, memory_order_relaxed))) return;
-  int count = atomic_exchange(&used, 0);
+  if (!relocations_try_begin()) return; /* the next tick tries again */
+  int count = atomic_load(&used);
   for (int i = 0; i < count; i++) {
     const struct slot *slot = &slots[i];
-    if (*slot->at == slot->libcs) relocations_store(&slot->image, slot->at, slot->ours);
+    if (*slot->at == slot->libcs && !relocations_store(&slot->image, slot->at, slot->ours, true))
+      loss_add(LOSS_copies_diverted);
   }
+  atomic_store(&used, 0);
+  relocations_end();
 }
