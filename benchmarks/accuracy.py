@@ -169,7 +169,9 @@ def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=6.0, help="CPU time for each question")
-    parser.add_argument("--python", help="interpreter to measure (default: the one running)")
+    parser.add_argument(
+        "--python", action="append", help="interpreter to measure (default: the one running); of several, only ours"
+    )
     parser.add_argument("--peers", action="store_true", help="also under scalene, if it can be installed")
     return parser.parse_args()
 
@@ -177,18 +179,19 @@ def options() -> argparse.Namespace:
 def main() -> int:
     """Measures and writes the result."""
     asked = options()
-    python = environment(asked.python)
-    methods: dict[str, Method] = {
-        "scalene-trace": ours("1ms"),
-        "T - q, q = 10 ms": estimator(0.01),
-    }
-    if asked.peers and "scalene" in add_peers(python):
-        methods["Scalene"] = scalene
+    pythons = [environment(each) for each in asked.python or [None]]
+    methods: dict[str, tuple[Method, Path]] = {"scalene-trace": (ours("1ms"), pythons[0])}
+    if len(pythons) > 1:
+        methods = {python.parent.parent.name: (ours("1ms"), python) for python in pythons}
+    else:
+        methods["T - q, q = 10 ms"] = estimator(0.01), pythons[0]
+    if asked.peers and "scalene" in add_peers(pythons[0]):
+        methods["Scalene"] = scalene, pythons[0]
     errors = []
-    for name, method in methods.items():
+    for name, (method, python) in methods.items():
         errors += split_errors(name, method, python, asked.seconds) + line_errors(name, method, python, asked.seconds)
     result = {
-        "python": python.parent.parent.name,
+        "python": [python.parent.parent.name for python in pythons],
         "seconds": asked.seconds,
         "errors": [asdict(each) for each in errors],
     }
