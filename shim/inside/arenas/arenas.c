@@ -56,7 +56,7 @@ struct head {
 static int64_t used_in_arena(uintptr_t base) {
   enum { POOLS = ARENA_BYTES / POOL_BYTES };
   struct head heads[POOLS];
-  struct iovec pieces[POOLS];
+  struct iovec pieces[POOLS] = {{NULL, 0}};
   int64_t bytes = 0;
   int count = 0;
   uintptr_t pool = (base + POOL_BYTES - 1) & ~(uintptr_t)(POOL_BYTES - 1);

@@ -371,11 +371,16 @@ void pyalloc_resume(void) {
 
 void pyalloc_postfork_child(void) { atomic_store(&wrapping, false); }
 
+#define MOST_SUMMED_BYTES ((int64_t)64 << 20) /* of arenas: a forked child waits while they are read, 5 us for a MiB */
+
 static _Atomic int64_t arena_bytes;
 
 int64_t pyalloc_arena_bytes(void) { return atomic_load(&arena_bytes); }
 
-int64_t pyalloc_uncounted_bytes(void) { return atomic_load(&put_off) ? pyalloc_arena_bytes() : 0; }
+int64_t pyalloc_uncounted_bytes(void) {
+  int64_t bytes = atomic_load(&put_off) ? pyalloc_arena_bytes() : 0;
+  return bytes > MOST_SUMMED_BYTES || safe_read_refused() ? bytes : bytes ? arenas_used_bytes() : 0;
+}
 
 /* Python 3.11 and later take the chunks of their frame stack from the arena allocator. They are memory, but hold no
  * pools. */

@@ -14,7 +14,7 @@ void pyalloc_start_again(void);
 void pyalloc_end(void);
 /* Returns the bytes of the arenas that are mapped now. Context: malloc. */
 int64_t pyalloc_arena_bytes(void);
-/* Returns what is not in the footprint while that is put off: all arenas, since nobody knows how much of them is in use.
+/* Returns what is not in the footprint while that is put off: what the pools hold, or the arenas as a whole if they are many.
  * Context: signal. */
 int64_t pyalloc_uncounted_bytes(void);
 /* Forgets a thread of the parent that was wrapping the allocators. Context: signal. */
