@@ -219,9 +219,10 @@ static HOT void *pymalloc_malloc(void *context, size_t size) {
 }
 
 static HOT void pymalloc_free(void *context, void *block) {
+  (void)context; /* it may be pymalloc's, see beneath */
   uint32_t piece = live_piece(block);
   if (unlikely(piece != PIECE_QUIET)) {
-    free_otherwise(beneath(context), block, piece);
+    free_otherwise(&pymalloc, block, piece);
   } else if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
     free_and_stop(&pymalloc, block);
   } else {
