@@ -7,10 +7,10 @@
 #include "inside/copies/copies.h"
 
 #include "formats/spool/spool.h"
-#include "inside/native/diverted.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/native/diverted.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/clock.h"

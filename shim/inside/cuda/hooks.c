@@ -133,7 +133,7 @@ static const struct cuda_call *call_of(const struct relocated *library, const El
 }
 
 static bool store(const struct relocated *library, uintptr_t *slot, uintptr_t value) {
-  relocations_begin();
+  if (!relocations_begin()) return false;
   bool stored = relocations_store(library, slot, value, false);
   relocations_end();
   return stored;

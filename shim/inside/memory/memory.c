@@ -51,7 +51,7 @@ static _Atomic int64_t highest; /* highest footprint in a sample */
 #define CHECK_BYTES ((int64_t)32 << 10) /* between two checks of an adapting interval; more if it is coarse */
 #define MOST_CHECK_BYTES ((int64_t)128 << 10)
 #define PAUSED_BYTES                                                                                                   \
-  ((int64_t)256 << 10) /* a thread may count so much in a pause until it asks whether that has ended */
+  ((int64_t)256 << 10) /* a thread counts at most so much until it checks whether a pause has ended */
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -65,10 +65,12 @@ void memory_init(void) {
 }
 
 /* Blocks outside of pools that were allocated before Python's allocators were wrapped (pyalloc_resume) count as native, but
- * their frees as Python's. So these bytes of Python's can become negative; the difference is taken back here. */
+ * their frees as Python's. So these bytes of Python's can become negative; the difference is taken back here. Under an
+ * allocator that the program has put around Python's, it is the other way round. */
 static int64_t python_bytes(void) {
-  int64_t outside = atomic_load(&python_outside_pools);
-  return atomic_load(&python_footprint) - (outside < 0 ? outside : 0);
+  int64_t outside = atomic_load(&python_outside_pools), total = atomic_load(&footprint);
+  int64_t bytes = atomic_load(&python_footprint) - (outside < 0 ? outside : 0);
+  return bytes > total && total > 0 ? total : bytes;
 }
 
 void memory_footprint(int64_t *total, int64_t *python) {
@@ -77,7 +79,8 @@ void memory_footprint(int64_t *total, int64_t *python) {
   *python = python_bytes() + uncounted;
 }
 
-void memory_found(int64_t bytes) {
+void memory_found(int64_t in_pools) {
+  int64_t bytes = in_pools - (atomic_load(&python_footprint) - atomic_load(&python_outside_pools));
   atomic_fetch_add(&footprint, bytes);
   atomic_fetch_add(&python_footprint, bytes);
   atomic_fetch_add(&moved_in_pause.net, bytes);
@@ -99,10 +102,12 @@ static _Atomic uint32_t untouched_pages; /* at the last heap record */
 static void describe_heap(struct record_heap *out) {
   out->t_ns = clock_now_ns();
   out->untouched_pages = atomic_load(&untouched_pages);
-  memory_footprint(&out->footprint_bytes, &out->python_bytes);
+  out->footprint_bytes = atomic_load(&footprint);
+  out->python_bytes = python_bytes();
   mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);
   out->arena_bytes = pyalloc_arena_bytes();
-  out->pool_bytes = atomic_load(&python_footprint) - atomic_load(&python_outside_pools) + pyalloc_uncounted_bytes();
+  int64_t outside = atomic_load(&python_outside_pools);
+  out->pool_bytes = out->python_bytes - (outside > 0 ? outside : 0);
   if (!out->arena_bytes || out->pool_bytes < 0) out->pool_bytes = 0;
 }
 
@@ -366,7 +371,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   m->in_pause = spool->paused;
-  if (m->in_pause) limit = PAUSED_BYTES;
+  if (m->in_pause) limit = least(limit, PAUSED_BYTES);
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
     int64_t check_bytes = least(s->interval / 4 > CHECK_BYTES ? s->interval / 4 : CHECK_BYTES, MOST_CHECK_BYTES);
@@ -379,11 +384,14 @@ static void set_stops(struct memory_state *m) {
 /* The recording goes on: what the thread has counted belongs to the pause, but for the block of this stop. */
 static void leave_pause(struct memory_state *m, const struct block *block, int64_t moved) {
   struct memory_stream *s = &m->stream[block && block->python ? PYTHON : NATIVE];
-  int64_t kept = block && moved > 0 ? moved : 0;
-  s->left += kept;
+  if (!block && m->stream[PYTHON].free_left < 0) s = &m->stream[PYTHON];
+  int64_t allocated = moved > 0 ? moved : 0, freed = moved < 0 ? -moved : 0;
+  s->left += allocated;
+  s->free_left += freed;
   atomic_fetch_add(&moved_in_pause.net, drain(m, &moved_in_pause));
   for (int i = 0; i < STREAMS; i++) draw_gap(m, &m->stream[i], sampler_interval());
-  s->left -= kept;
+  s->left -= allocated;
+  s->free_left -= freed;
 }
 
 static void stop_counting(struct memory_state *m) {

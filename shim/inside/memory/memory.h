@@ -74,8 +74,8 @@ uint64_t memory_mapped(const struct block *block, size_t before);
  * returns the id of the block's sample, 0 = not sampled. Context: signal. */
 uint64_t memory_became_resident(const struct block *block, uint64_t stack);
 void memory_left_residence(size_t bytes, uint64_t stack);
-/* Adds blocks of Python's allocators that were not counted when they were allocated, in a pause. Context: signal. */
-void memory_found(int64_t bytes);
+/* Python's pools hold so many bytes now, whatever was counted of them: the difference belongs to the pause. Context: signal. */
+void memory_found(int64_t in_pools);
 /* Writes the composition of the heap now. Context: malloc. */
 void memory_write_heap(void);
 /* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.
@@ -84,7 +84,7 @@ void memory_thread_end(void);
 /* Keeps the footprint, as the child inherits the memory, and discards what is not in a sample yet: it is the parent's.
  * Context: malloc. */
 void memory_postfork_child(void);
-/* Stores the bytes of the footprint, and the part of them that Python's allocators have allocated. Bytes that threads
+/* Stores the bytes of the footprint at a start or an end, and the part of them that Python's allocators have allocated. Bytes that threads
  * have not flushed yet are missing. Context: signal. */
 void memory_footprint(int64_t *total, int64_t *python);
 

@@ -234,8 +234,8 @@ static HOT void pymalloc_free(void *context, void *block) {
 
 /* PYTHONMALLOC and dev mode replace our allocators during the start, before the first small allocation. They do not
  * replace the arena allocator, so the first arena reveals the change, and the wrappers are put around the new
- * allocators. Later nothing is wrapped again: an allocator that the program or tracemalloc installs then is put around
- * ours. */
+ * allocators. Later nothing is wrapped again, unless a recording began paused: an allocator that the program or tracemalloc
+ * installs then is put around ours. */
 static struct py_allocator below[2][DOMAINS];
 /* Where Python keeps them, if wrapping was put off; else null. */
 static struct py_allocator *place[DOMAINS];
@@ -301,7 +301,9 @@ static struct py_allocator *find_place(int domain) {
   marked.context = (void *)&mark;
   set_allocator(domain, &marked);
   uintptr_t at = python_symbols.data.start, end = python_symbols.data.end;
-  while (at + sizeof marked <= end && memcmp((const void *)at, &marked, sizeof marked) != 0) at += sizeof(void *);
+  while (at + sizeof marked <= end &&
+         (*(const uintptr_t *)at != (uintptr_t)&mark || memcmp((const void *)at, &marked, sizeof marked) != 0))
+    at += sizeof(void *);
   set_allocator(domain, &own);
   return at + sizeof marked <= end ? (struct py_allocator *)at : NULL;
 }
@@ -343,8 +345,22 @@ static void note_covered(void) {
 
 /* Another allocator was put around Python's while they were being wrapped, and was taken away again. */
 static bool are_unwrapped(void) {
-  return place[DOMAIN_OBJ] && pymalloc.malloc && place[DOMAIN_OBJ]->malloc == pymalloc.malloc &&
-         place[DOMAIN_OBJ]->free == pymalloc.free;
+  const struct py_allocator *mem = place[DOMAIN_MEM], *obj = place[DOMAIN_OBJ];
+  return obj && pymalloc.malloc &&
+         (obj->malloc == pymalloc.malloc || obj->free == pymalloc.free || mem->malloc == pymalloc.malloc ||
+          mem->free == pymalloc.free);
+}
+
+static void wrap_now(bool first) {
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
+  atomic_store(&put_off, false);
+  if (!first) {
+    note_covered();
+    sampler_missed_frees();
+  }
+  if (safe_read_refused()) loss_add(LOSS_pools_unread);
+  memory_found(safe_read_refused() ? pyalloc_arena_bytes() : arenas_used_bytes());
+  codes_addresses_seen(true);
 }
 
 void pyalloc_resume(void) {
@@ -356,17 +372,7 @@ void pyalloc_resume(void) {
     return;
   }
   if (atomic_exchange(&wrapping, true)) return;
-  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
-  if (!first) {
-    note_covered();
-    sampler_missed_frees();
-  } else if (safe_read_refused()) {
-    loss_add(LOSS_pools_unread);
-  } else {
-    memory_found(arenas_used_bytes());
-  }
-  codes_addresses_seen(true);
-  atomic_store(&put_off, false);
+  if (first ? atomic_load(&put_off) : are_unwrapped()) wrap_now(first); /* else a tick has done it since */
   atomic_store(&wrapping, false);
 }
 
@@ -379,8 +385,9 @@ static _Atomic int64_t arena_bytes;
 int64_t pyalloc_arena_bytes(void) { return atomic_load(&arena_bytes); }
 
 int64_t pyalloc_uncounted_bytes(void) {
-  int64_t bytes = atomic_load(&put_off) ? pyalloc_arena_bytes() : 0;
-  return bytes > MOST_SUMMED_BYTES || safe_read_refused() ? bytes : bytes ? arenas_used_bytes() : 0;
+  if (likely(!atomic_load(&put_off))) return 0;
+  int64_t whole = pyalloc_arena_bytes();
+  return whole > MOST_SUMMED_BYTES || safe_read_refused() ? whole : arenas_used_bytes();
 }
 
 /* Python 3.11 and later take the chunks of their frame stack from the arena allocator. They are memory, but hold no

@@ -17,34 +17,36 @@ struct slot {
 static struct slot slots[MAX_SLOTS];
 static _Atomic int used;
 
-static const struct diversion *searched;
-static int searched_count;
-static uintptr_t ours[MAX_DIVERSIONS]; /* of `searched`; 0 = a library in front of the shim has its own */
+struct search {
+  const struct diversion *diversions;
+  int count;
+  uintptr_t ours[MAX_DIVERSIONS]; /* 0 = a library in front of the shim has its own */
+};
 
-static int find(const char *name) {
-  for (int i = 0; i < searched_count; i++) {
-    if (ours[i] && strcmp(searched[i].name, name) == 0) return i;
+static int find(const struct search *search, const char *name) {
+  for (int i = 0; i < search->count; i++) {
+    if (search->ours[i] && strcmp(search->diversions[i].name, name) == 0) return i;
   }
   return -1;
 }
 
 /* A slot that the loader fills at the first call points into its own image until then. */
-static void divert(const struct relocated *image, const ElfW(Rela) * relocation) {
+static void divert(const struct relocated *image, const ElfW(Rela) * relocation, const struct search *search) {
   const elf_symbol *symbol = relocation_symbol(image, relocation);
   if ((int)ELF64_R_TYPE(relocation->r_info) != BY_CALL || symbol->st_shndx != SHN_UNDEF) return;
-  int which = find(relocation_name(image, relocation)), number = atomic_load(&used);
+  int which = find(search, relocation_name(image, relocation)), number = atomic_load(&used);
   uintptr_t *at = relocation_slot(image, relocation);
   if (which < 0 || number == MAX_SLOTS || (uintptr_t)at % sizeof *at) return;
-  if (*at != ours[which] && !relocations_hold(image, *at)) return;
-  slots[number] = (struct slot){*image, at, ours[which], searched[which].libcs};
-  if (relocations_store(image, at, searched[which].libcs, true)) atomic_store(&used, number + 1);
+  if (*at != search->ours[which] && !relocations_hold(image, *at)) return;
+  slots[number] = (struct slot){*image, at, search->ours[which], search->diversions[which].libcs};
+  if (relocations_store(image, at, slots[number].libcs, true)) atomic_store(&used, number + 1);
 }
 
-static int divert_image(struct dl_phdr_info *info, size_t size, void *unused) {
+static int divert_image(struct dl_phdr_info *info, size_t size, void *search) {
   struct relocated image;
-  (void)size, (void)unused;
+  (void)size;
   if (!relocations_read(info, &image) || relocations_hold(&image, (uintptr_t)&divert_image)) return 0;
-  for (size_t i = 0; image.tables[0] && i < image.counts[0]; i++) divert(&image, &image.tables[0][i]);
+  for (size_t i = 0; image.tables[0] && i < image.counts[0]; i++) divert(&image, &image.tables[0][i], search);
   return 0;
 }
 
@@ -58,11 +60,10 @@ static uintptr_t ours_of(const char *name) {
 }
 
 void diverted_begin(const struct diversion *diversions, int count) {
-  searched = diversions;
-  searched_count = count < MAX_DIVERSIONS ? count : MAX_DIVERSIONS;
-  for (int i = 0; i < searched_count; i++) ours[i] = diversions[i].libcs ? ours_of(diversions[i].name) : 0;
-  relocations_begin();
-  dl_iterate_phdr(divert_image, NULL);
+  struct search search = {.diversions = diversions, .count = count < MAX_DIVERSIONS ? count : MAX_DIVERSIONS};
+  for (int i = 0; i < search.count; i++) search.ours[i] = diversions[i].libcs ? ours_of(diversions[i].name) : 0;
+  if (!relocations_begin()) return;
+  dl_iterate_phdr(divert_image, &search);
   relocations_end();
 }
 

@@ -54,12 +54,17 @@ static int write_error(uintptr_t *slot) {
   return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
 }
 
+#define MOST_TRIES 1000
 static _Atomic bool busy;
 
 bool relocations_try_begin(void) { return !atomic_exchange(&busy, true); }
 
-void relocations_begin(void) {
-  while (!relocations_try_begin()) syscall(SYS_sched_yield);
+bool relocations_begin(void) {
+  for (int tries = 0; tries < MOST_TRIES; tries++) {
+    if (relocations_try_begin()) return true;
+    syscall(SYS_sched_yield);
+  }
+  return false;
 }
 
 void relocations_end(void) { atomic_store(&busy, false); }

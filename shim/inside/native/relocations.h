@@ -39,8 +39,8 @@ static inline uintptr_t *relocation_slot(const struct relocated *image, const El
   return (uintptr_t *)(image->image.bias + relocation->r_offset);
 }
 /* Begins to change slots. Changes exclude each other, because they may make the same page writable and read-only again.
- * Waits for other threads. Context: normal. */
-void relocations_begin(void);
+ * Waits for other threads, but not for ever; false = in vain. Context: normal. */
+bool relocations_begin(void);
 /* The same, but returns false instead of waiting: a signal handler may have interrupted the thread that changes slots.
  * Context: signal. */
 bool relocations_try_begin(void);

@@ -19,6 +19,7 @@
 #include "inside/cuda/calls.h"
 #include "inside/copies/copies.h"
 #include "inside/memory/memory.h"
+#include "inside/memory/residency.h"
 #include "inside/native/images.h"
 #include "inside/processes/thread_table.h"
 #include "inside/python/python.h"
@@ -61,6 +62,7 @@ static void write_start(struct starter starter) {
 /* The thread starts during a pause: its usage so far belongs to the pause. */
 static void begin_paused(struct thread_state *t) {
   t->paused = true;
+  residency_note_pause();
   t->paused_cpu_ns = -t->cpu_start_ns;
   t->paused_user_ns = -t->user_start_ns;
   t->paused_system_ns = -t->system_start_ns;

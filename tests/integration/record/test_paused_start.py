@@ -32,6 +32,8 @@ FILE = target("steered")
 OURS = ["libscalene_shim.so"] * 2
 #: Of 500,000 floats: 24 bytes each, in blocks of 32 (16 bytes is pymalloc's unit); and their list, which grows by an eighth.
 FLOATS = 500_000 * 32
+#: A copy of a megabyte lives at the moment of one recording, and may not at that of another.
+TEMPORARY = 1_300_000
 
 
 def heap(live: Steered) -> Json:
@@ -72,7 +74,7 @@ def test_the_allocators_are_pythons_own_until_the_recording_is_resumed(python: I
 
 def test_what_was_allocated_before_is_in_the_footprint_and_on_no_line(any_python: Interpreter, tmp_path: Path) -> None:
     whole, late, lines = both_ways(tmp_path, any_python, "small", "hold")
-    assert late["footprint_bytes"] == pytest.approx(whole["footprint_bytes"], rel=0.02)
+    assert late["footprint_bytes"] == pytest.approx(whole["footprint_bytes"], abs=TEMPORARY)
     assert late["pool_bytes"] == pytest.approx(whole["pool_bytes"], rel=0.02)
     assert late["arena_bytes"] == pytest.approx(whole["arena_bytes"], abs=2 << 20)
     assert FLOATS < late["python_bytes"] <= whole["python_bytes"] + 100_000
@@ -85,7 +87,7 @@ def test_large_blocks_from_before_that_are_freed_later_take_nothing_from_python(
 ) -> None:
     """Whose they were is not known, so they were counted as native; the pools are Python's nevertheless."""
     whole, late, _ = both_ways(tmp_path, any_python, "hold", "small", "drop")
-    assert late["footprint_bytes"] == pytest.approx(whole["footprint_bytes"], rel=0.02)
+    assert late["footprint_bytes"] == pytest.approx(whole["footprint_bytes"], abs=TEMPORARY)
     assert late["pool_bytes"] == pytest.approx(whole["pool_bytes"], rel=0.02)
     assert FLOATS < late["python_bytes"] <= whole["python_bytes"] + 100_000
 
@@ -142,6 +144,45 @@ def test_what_is_allocated_right_after_is_sampled_whatever_the_threshold(
         assert live.quit() == 0
     allocated = lines_of(report(live.trace), FILE)[line_of("steered", "small")]["alloc_bytes"]
     assert allocated > FLOATS / 2
+
+
+def test_without_reads_the_arenas_count_as_a_whole(any_python: Interpreter, tmp_path: Path) -> None:
+    """Memory that may be unmapped is never read plainly for it."""
+    program = [any_python.path, target("refuse_readv"), "process_vm_readv", any_python.path, FILE]
+    with steered(tmp_path / "t.parquet", None, "--pause-at-start", program=program) as live:
+        live.tell("small")
+        live.control("resume")
+        live.tell("work")
+        late = heap(live)
+        assert live.quit() == 0
+    found = losses(report(live.trace))
+    assert found["pools_unread"] == 1
+    assert FLOATS < late["python_bytes"] < 2 * FLOATS + 10_000_000
+
+
+def test_a_child_of_before_is_followed_after(any_python: Interpreter, tmp_path: Path) -> None:
+    code = """
+import os, sys
+kept = [float(i) for i in range(500_000)]
+child = os.fork()
+if child == 0:
+    sys.stdin.buffer.raw.read(1)
+    for _ in range(100):
+        kept.append([float(i) for i in range(20_000)])
+    os._exit(0)
+print(child, flush=True)
+os._exit(os.waitpid(child, 0)[1])
+"""
+    with steered(tmp_path / "t.parquet", any_python, "--pause-at-start", program=["-c", code]) as live:
+        assert live.process.stdout is not None
+        child = int(live.process.stdout.readline())
+        live.control("resume")
+        live.process.communicate(b"1", timeout=PATIENCE_S)
+        assert live.process.returncode == 0
+    ends = {row["pid"]: row["end_footprint_bytes"] for row in rows(live.trace, "process")}
+    assert ends[child] > FLOATS + 2_000_000 * 32, "the parent's floats, and its own two million"
+    allocated = sum(line["alloc_bytes"] or 0 for line in report(live.trace)["lines"])
+    assert allocated > 1_000_000 * 32, "lists count again whenever they grow"
 
 
 def test_a_thread_that_has_allocated_in_the_pause_leaves_nothing_to_other_lines(
