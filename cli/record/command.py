@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -17,6 +17,7 @@ from .options import NAME, Given, Split, read_options, settings_of, split_comman
 
 if TYPE_CHECKING:
     from ...recorder.convert.finish import Finished
+    from ...recorder.run.session import Recorded
     from ...recorder.settings import Settings
 
 FAILED = 125
@@ -24,6 +25,11 @@ DOCTOR = "--doctor"
 #: Of --doctor, as of scalene-analyze: it exits with no program's status.
 WRONG_USAGE = 2
 INTERRUPTED = 130
+#: Options of --pid that would change nothing: they set what only the library inside a program does.
+_NEEDS_THE_SHIM = (
+    *("--python", "--cpu-engine", "--memory-threshold", "--alloc-interval", "--native-alloc", "--copy-threshold"),
+    *("--no-memory", "--no-copy", "--no-wait"),
+)
 
 
 def main() -> NoReturn:
@@ -70,6 +76,8 @@ def run(words: Sequence[str]) -> int:
         from .control import carry_out
 
         return carry_out(str(given["control"]), split.program)
+    if "pid" in given:
+        return _attach(given, split.program)
     if not split.program:
         raise UsageError(f"There is nothing to record. Name a script, -m MODULE, -c CODE or a command: {NAME} app.py")
     return _record(settings_of(given, split.program), bool(given.get("verbose")))
@@ -94,10 +102,31 @@ def _open_closed_streams() -> None:
 def _record(settings: Settings, is_verbose: bool) -> int:
     from ...recorder.run.record import record
 
-    recorded = record(settings, print_message, _print_finished if is_verbose or sys.stderr.isatty() else lambda _: None)
+    return _result(record(settings, print_message, _on_trace(is_verbose)))
+
+
+def _on_trace(is_verbose: bool) -> Callable[[Finished], None]:
+    return _print_finished if is_verbose or sys.stderr.isatty() else lambda _: None
+
+
+def _result(recorded: Recorded) -> int:
     if recorded.finished is None:
         print_message(recorded.failure)
     return recorded.exit_status
+
+
+def _attach(given: Given, program: list[str]) -> int:
+    """Carries out --pid. Raises RecordError."""
+    pid = str(given["pid"])
+    if program:
+        raise UsageError(f"--pid starts no program, but {program[0]} was given. Name one or the other.")
+    if not pid.isascii() or not pid.isdigit() or int(pid) == 0:
+        raise UsageError(f"--pid needs the number of a process, like --pid 4711, but {pid!r} was given.")
+    if without := next((name for name in _NEEDS_THE_SHIM if name.removeprefix("--").replace("-", "_") in given), None):
+        raise UsageError(f"{without} has no effect with --pid, which observes from outside. Leave it out.")
+    from ...recorder.run.attach import attach
+
+    return _result(attach(settings_of(given, []), int(pid), print_message, _on_trace(bool(given.get("verbose")))))
 
 
 def _examine(split: Split) -> int:

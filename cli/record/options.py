@@ -173,6 +173,12 @@ OPTIONS = (
         duration_ns,
     ),
     Option(
+        ("-p", "--pid"),
+        "Record a process that runs already, and its children, from outside: CPU time, waits and tasks, no memory. Until it "
+        "ends, for --duration, or until Ctrl-C. The process goes on as before.",
+        "PID",
+    ),
+    Option(
         ("--snapshot-every",),
         "While the program runs, write the trace of what is recorded so far at this interval.",
         "TIME",

@@ -97,6 +97,7 @@ struct record_reaped {
 #define ENGINE_NONE 0
 #define ENGINE_PERF 1
 #define ENGINE_POSIX 2
+#define ENGINE_POLLED 3 /* observed from outside: the process was attached to */
 
 struct record_thread_start {
   uint32_t head;
@@ -151,6 +152,7 @@ struct record_thread_name {
 #define PC_SUPPORT 3     /* libc, libm, ld.so, vdso, libgcc, libstdc++, a preloaded allocator */
 #define PC_EXTENSION 4   /* any other image */
 #define PC_SHIM 5        /* the shim */
+#define PC_UNREAD 6      /* not known: the thread was observed from outside */
 
 /* tick.opcodes: [0] = opcode byte at the innermost frame's instruction, [k] = opcode byte k units before it; 255 = not
  * read. If the instruction pointer lies inside inline caches, the earlier bytes lead to the start of the

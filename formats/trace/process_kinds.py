@@ -66,7 +66,9 @@ PROCESS_KINDS: tuple[Kind, ...] = (
         (
             Column("tid", "int64", "", "the system's thread id"),
             Column("name", "string", "", "the kernel's name of the thread", "it did not end during the recording"),
-            Column("engine", "string", "", "source of its ticks: perf, posix, none"),
+            Column(
+                "engine", "string", "", "source of its ticks: perf, posix, polled (the process was attached to), none"
+            ),
             Column("end_ns", "int64", "ns", "time of its end", "it did not end during the recording"),
             Column(
                 "cpu_ns",

@@ -21,6 +21,6 @@ SETTINGS: dict[str, str] = {
     "kernel": "kernel release",
     "machine": "processor architecture",
     "cpu_count": "processors available to the recorder",
-    "ended_by": "why the recording ends here: program (it ended), duration (--duration; the program ran on), snapshot (the recording continued), recovery (--recover)",
+    "ended_by": "why the recording ends here: program (it ended), duration (--duration; the program ran on), snapshot (the recording continued), detach (scalene-record --pid was stopped; the program ran on), recovery (--recover)",
     "recovered": "true when written by --recover, else false",
 }

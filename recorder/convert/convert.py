@@ -62,7 +62,7 @@ Tables = dict[str, dict[str, Any]]
 class Outcome:
     """How the recording ended. ``root_end``: the program's end, None when it is unknown; ``wall_ns``: length in
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
-    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: gives the rights with which files
+    name; ``ended_by``: program, duration, snapshot, detach or recovery; ``rights``: gives the rights with which files
     of the program are read. It is called when their names have been read, since a process may have given up rights before
     it wrote a name; ``still_runs``: tells whether a process runs on."""
 
@@ -73,6 +73,11 @@ class Outcome:
     ended_by: str = "program"
     rights: Callable[[], Rights] = Rights
     still_runs: Callable[[int, int], bool] = still_runs
+
+    @property
+    def runs_on(self) -> bool:
+        """The program has not ended, which the user knows."""
+        return self.ended_by in ("duration", "snapshot", "detach")
 
     @property
     def until_ns(self) -> int | None:
@@ -143,7 +148,7 @@ class Conversion:
         images = Images(lives)
         ends = seen_ends(images, lives, self._outcome.root_end, start_ns + self._wall_ns(), not self._has_paused())
         running = np.empty(0, np.int64) if self._outcome.recovered else running_images(images, self._outcome.still_runs)
-        self._running = 0 if self._outcome.until_ns else len(running)
+        self._running = 0 if self._outcome.runs_on else len(running)
         yield {"process": process_table(lives, start_ns, ends, running)}
         survey = self._survey
         yield {"thread": thread_table(lives, start_ns, survey.clocks, ends, self._stacks, survey.types)}

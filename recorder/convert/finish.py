@@ -86,6 +86,13 @@ def finish_early(
     return finished
 
 
+def finish_attached(
+    folder: Path, facts: Facts, output: Path, outcome: Outcome, begun: BegunTrace | None = None
+) -> Finished:
+    """Like :func:`finish`, for a process that was attached to: it may run on, and its end may be unknown."""
+    return _finish(folder, facts, output, outcome, begun)
+
+
 def snapshot(
     folder: Path,
     facts: Facts,

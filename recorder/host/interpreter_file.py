@@ -11,30 +11,20 @@ import ctypes
 import os
 import re
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from ..convert.native.elf import ElfFile, Records, layout
+from ..convert.native.dynamic import data_at, dynamic_entries, dynamic_symbols, sections_of
+from ..convert.native.elf import ElfFile
 from ..processor import MACHINE
 from ..shim_library import watch_library
 
-_SECTION = layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
-_SYMBOL = layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
-_DYNAMIC = layout("tag:8 value:8")
-_SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
-_PT_LOAD = 1
 _NEEDED, _RPATH, _RUNPATH = 1, 15, 29
 _RUNTIME_BYTES = 1024  # of pylayout.h
 #: How the table begins, and where it says that the build has no GIL.
 _COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
 _TIME_LIMIT_S = 5.0
-_MOST_ROWS = 1 << 20
-_MOST_BYTES = 1 << 24
-_LONGEST_NAME = 4096
 _FOLDERS = (
     f"/lib/{MACHINE}-linux-gnu",
     f"/usr/lib/{MACHINE}-linux-gnu",
@@ -118,10 +108,10 @@ def _layout(version: int, runtime: bytes) -> int:
 def _read(path: Path) -> _Contents:
     """Raises OSError, ValueError."""
     with ElfFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), time.monotonic() + _TIME_LIMIT_S) as file:
-        header = file.header()
-        sections = file.records(_SECTION, int(header["shoff"]), int(header["shnum"]))
-        values = dict(_symbols(file, sections))
-        entries = list(_dynamic(file, sections))
+        sections = sections_of(file)
+        symbols = dynamic_symbols(file, sections, frozenset((b"Py_Version", b"_PyRuntime")))
+        values = {name: data_at(file, each.address, _RUNTIME_BYTES) for name, each in symbols.items()}
+        entries = list(dynamic_entries(file, sections, frozenset((_NEEDED, _RPATH, _RUNPATH))))
         version = values.get("Py_Version")
         folders = [folder for tag, text in entries if tag in (_RPATH, _RUNPATH) for folder in text.split(":")]
         return _Contents(
@@ -130,48 +120,6 @@ def _read(path: Path) -> _Contents:
             [text for tag, text in entries if tag == _NEEDED],
             folders,
         )
-
-
-def _symbols(file: ElfFile, sections: Records) -> Iterator[tuple[str, bytes]]:
-    """The first bytes of the two symbols' data, from those that the loader sees."""
-    segments = file.segments()
-    for table in sections[sections["type"] == _SHT_DYNSYM]:
-        names = _strings(file, sections, table)
-        for symbol in _rows(file, _SYMBOL, table):
-            name = _name(names, int(symbol["name"]))
-            if name in (b"Py_Version", b"_PyRuntime") and symbol["shndx"]:
-                yield name.decode(), _data(file, segments, int(symbol["value"]))
-
-
-def _dynamic(file: ElfFile, sections: Records) -> Iterator[tuple[int, str]]:
-    for table in sections[sections["type"] == _SHT_DYNAMIC]:
-        names = _strings(file, sections, table)
-        for entry in _rows(file, _DYNAMIC, table):
-            if entry["tag"] in (_NEEDED, _RPATH, _RUNPATH):
-                yield int(entry["tag"]), os.fsdecode(_name(names, int(entry["value"])))
-
-
-def _rows(file: ElfFile, dtype: np.dtype[np.void], table: np.void) -> Records:
-    return file.records(dtype, int(table["offset"]), min(int(table["size"]) // dtype.itemsize, _MOST_ROWS))
-
-
-def _strings(file: ElfFile, sections: Records, table: np.void) -> bytes:
-    number = int(table["link"])
-    if number >= len(sections):
-        return b""
-    return file.read(int(sections[number]["offset"]), min(int(sections[number]["size"]), _MOST_BYTES))
-
-
-def _name(names: bytes, at: int) -> bytes:
-    return names[at : at + _LONGEST_NAME].partition(b"\0")[0]
-
-
-def _data(file: ElfFile, segments: Records, address: int) -> bytes:
-    for each in segments[segments["type"] == _PT_LOAD]:
-        at = address - int(each["vaddr"])
-        if 0 <= at < int(each["filesz"]):
-            return file.read(int(each["offset"]) + at, min(int(each["filesz"]) - at, _RUNTIME_BYTES))
-    return b""
 
 
 def _find(library: str, file: Path, found: _Contents) -> Path | None:

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import resource
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...formats.version import VERSION
-from ..control.server import listen
-from ..folder.facts import Facts, write_facts
-from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
-from ..folder.marks import MarkFile
-from ..folder.origin import create_origin
-from ..folder.output import create_spool_folder, discard, output_template
-from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
-from ..processor import MACHINE, check_pages
-from ..rights.announced import create_rights
-from ..rights.identity import is_privileged
-from ..rights.observer import RightsObserver
+from ..folder.facts import Facts
+from ..folder.files import RSS_NAME, SPOOL_NAME
+from ..folder.output import discard, output_template
+from ..processor import check_pages
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
 from ..shim_library import preloadable_shim
 from ..spool.drain import Drain
-from ..spool.spool_file import SpoolFile
 from .load import load_converter, load_the_rest, prepare_converter
+from .prepare import host_facts, prepare
 from .program import Program, resolve_program, start
-from .session import Prepared, Recorded, Session
+from .session import Recorded, Session
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
 from .unrecorded import unrecorded
 
@@ -62,7 +50,7 @@ def record(
     program = resolve_program(settings.command, settings.python)
     template = output_template(settings.output)
     with preloadable_shim(Path(template).parent) as shim:
-        prepared = _prepare(settings, program, template, report)
+        prepared = prepare(settings, _facts(settings, program, template), template, report)
         mask = hold_signals()
         try:
             folder = prepared.folder.path
@@ -97,58 +85,6 @@ def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], um
         return start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
     finally:
         os.umask(own)
-
-
-def _prepare(settings: Settings, program: Program, template: str, report: Callable[[str], None]) -> Prepared:
-    """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
-    facts = _facts(settings, program, template)
-    made: list[tuple[Facts, SpoolFile, MarkFile, socket.socket | None]] = []
-    inodes: list[int] = []
-
-    def fill(folder: Path) -> int:
-        space = _first_space(folder, settings)
-        marks = MarkFile(folder / MARKS_NAME)
-        if settings.pause_at_start:
-            marks.add("pause", 0)
-        known = replace(facts, origin=create_origin(folder))
-        write_facts(folder, known)
-        if is_privileged():
-            inodes.append(create_rights(folder))
-        made.append((known, space, marks, listen(folder)))
-        return space.descriptor
-
-    folder = create_spool_folder(template, fill, report)
-    known, space, marks, listener = made[0]
-    try:
-        rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
-    except BaseException:  # out of descriptors
-        discard(folder)
-        raise
-    return Prepared(folder, template, known, space, marks, listener, rights)
-
-
-def _first_space(folder: Path, settings: Settings) -> SpoolFile:
-    """The spool with its first chunks. Raises OSError."""
-    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings)
-    if space.chunks == 0:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    space.offer_ahead()
-    if space.header.offered == 0:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return space
-
-
-def _memory_space(folder: Path, settings: Settings) -> SpoolFile | None:
-    """A spool in memory, with a link to it in ``folder``; None where it can or must be on the disk."""
-    chunks = 0 if writes_in_place(folder) else memory_chunks()
-    if not chunks:
-        return None
-    try:
-        (folder / SPOOL_NAME).symlink_to(path := memory_path())
-        return SpoolFile(path, settings, chunks, MEMORY_AHEAD)
-    except OSError:
-        remove_spool(folder)
-        return None
 
 
 def _supervise(session: Session, pid: int) -> Recorded:
@@ -202,7 +138,7 @@ def _facts(settings: Settings, program: Program, template: str) -> Facts:
         cwd=_current_folder(),
         sources=settings.sources,
         argv=settings.argv,
-        host=_host(settings),
+        host=host_facts(settings),
     )
 
 
@@ -212,20 +148,3 @@ def _current_folder() -> str:
         return os.getcwd()  # noqa: PTH109 (as the other texts of the facts)
     except FileNotFoundError:
         return os.readlink("/proc/self/cwd")  # noqa: PTH115
-
-
-def _host(settings: Settings) -> dict[str, str]:
-    system = os.uname()
-    host = {
-        "recorder_version": VERSION,
-        "hostname": system.nodename,
-        "kernel": system.release,
-        "machine": MACHINE,
-        "cpu_count": str(len(os.sched_getaffinity(0))),
-        # Settings hold the initial values; the spool's header also has what --control has set since then.
-        "cpu_interval_ns": str(settings.cpu_interval_ns),
-        "memory_threshold_bytes": str(settings.memory_threshold_bytes),
-        "copy_threshold_bytes": str(settings.copy_threshold_bytes),
-        "gpu_interval_ns": str(settings.gpu_interval_ns),
-    }
-    return host | ({"command": json.dumps(settings.command)} if settings.argv else {})

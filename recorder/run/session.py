@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...formats.errors import NothingRecorded, TraceError
 from ..control.server import ControlServer
+from ..errors import RecordError
 from ..folder.facts import Facts, restore_folder
 from ..folder.files import SPOOL_NAME, TRACE_NAME
 from ..folder.held import HeldFolder
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from ..convert.finish import Finished
     from .supervise import Ended
 
+#: Writes the trace: length of the recording (ns), losses by name, what was written while the program ran.
+Finish = Callable[[int, dict[str, int], "BegunTrace | None"], "Finished"]
 _NEVER_S = float("inf")
 #: From one turn to the next.
 _TURN_S = 0.05
@@ -63,6 +66,18 @@ class Recorded:
     exit_status: int
     finished: Finished | None
     failure: str
+
+
+@dataclass(frozen=True)
+class AttachedEnd:
+    """How the recording of a process that was attached to ends. ``ended_by``: program, duration or detach; ``status``: the
+    exit status of the process, 128 + n for signal n, None = it runs on, or its status is unknown; ``killed``: by a
+    signal; ``still_runs``: as in Outcome."""
+
+    ended_by: str
+    status: int | None
+    killed: bool
+    still_runs: Callable[[int, int], bool]
 
 
 @dataclass(frozen=True)
@@ -174,8 +189,14 @@ class Session:
             self._early_end.join()
         else:
             self._set_ended()
-            self._write_last(self._now_ns(), ended)
+            self._write_last(self._now_ns(), partial(self._finish, ended))
         return Recorded(ended.status, self._written, self._failure)
+
+    def end_attached(self, end: AttachedEnd) -> Recorded:
+        """Call when the recording of a process that was attached to is to end. Writes the trace."""
+        self._set_ended()
+        self._write_last(self._now_ns(), partial(self._finish_attached, end))
+        return Recorded(0 if self._written else RecordError.exit_status, self._written, self._failure)
 
     def _start_server(self) -> ControlServer | None:
         prepared = self._prepared
@@ -210,7 +231,7 @@ class Session:
         """After --duration: processes stop their samplers at the next tick, and the trace is written while they run on."""
         self._set_ended()
         self._end_s = _NEVER_S
-        thread = threading.Thread(target=self._write_last, args=(self._now_ns(), None), name="last")
+        thread = threading.Thread(target=self._write_last, args=(self._now_ns(), self._finish_early), name="last")
         with suppress(RuntimeError):  # cannot start a thread: the trace is written when the program ends
             thread.start()
             self._early_end = thread
@@ -236,13 +257,13 @@ class Session:
             except TraceError as error:
                 raise TraceError(prepared.folder.text(error)) from error
 
-    def _write_last(self, wall_ns: int, ended: Ended | None) -> None:
-        """Writes the trace; ``ended`` None = the program runs on. An error of any kind is reported, not raised: the
-        program has run, and its recording is kept."""
+    def _write_last(self, wall_ns: int, finish: Finish) -> None:
+        """Writes the trace by ``finish``. An error of any kind is reported, not raised: the program has run, and its
+        recording is kept."""
         nothing = False
         try:
             self._stop()
-            self._written = self._finish(wall_ns, ended)
+            self._written = finish(wall_ns, *self._restored())
         except NothingRecorded as error:
             self._failure, nothing = str(error), True
         except Exception as error:
@@ -256,19 +277,37 @@ class Session:
         if self._written:
             self._on_trace(self._written)
 
-    def _finish(self, wall_ns: int, ended: Ended | None) -> Finished:
-        from ..convert.finish import finish, finish_early  # as in _write_snapshot
-        from ..convert.kinds.ends import RootEnd
-
+    def _restored(self) -> tuple[dict[str, int], BegunTrace | None]:
+        """The losses, and what was written while the program ran, when everything that was removed is there again."""
         prepared = self._prepared
         removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
-        begun = None if removed else self._begun  # a removed folder has taken it along
-        folder, facts = prepared.folder.path, prepared.facts
-        if ended is None:
-            return finish_early(folder, facts, self._output, wall_ns, losses, self._rights, begun)
-        end = RootEnd(self._pid, *ended)
-        return finish(folder, end, wall_ns, losses, self._rights, facts, begun)
+        return losses, None if removed else self._begun  # a removed folder has taken it along
+
+    def _finish(self, ended: Ended, wall_ns: int, losses: dict[str, int], begun: BegunTrace | None) -> Finished:
+        from ..convert.finish import finish  # as in _write_snapshot
+        from ..convert.kinds.ends import RootEnd
+
+        prepared, end = self._prepared, RootEnd(self._pid, *ended)
+        return finish(prepared.folder.path, end, wall_ns, losses, self._rights, prepared.facts, begun)
+
+    def _finish_early(self, wall_ns: int, losses: dict[str, int], begun: BegunTrace | None) -> Finished:
+        from ..convert.finish import finish_early  # as in _write_snapshot
+
+        prepared = self._prepared
+        return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights, begun)
+
+    def _finish_attached(
+        self, end: AttachedEnd, wall_ns: int, losses: dict[str, int], begun: BegunTrace | None
+    ) -> Finished:
+        from ..convert.convert import Outcome  # as in _write_snapshot
+        from ..convert.finish import finish_attached
+        from ..convert.kinds.ends import RootEnd
+
+        prepared = self._prepared
+        root = None if end.status is None else RootEnd(self._pid, end.status, end.killed)
+        outcome = Outcome(root, wall_ns, False, losses, end.ended_by, self._rights, end.still_runs)
+        return finish_attached(prepared.folder.path, prepared.facts, self._output, outcome, begun)
 
     def _stop(self) -> None:
         self._snapshots.close()

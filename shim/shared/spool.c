@@ -83,6 +83,14 @@ void spool_begin_process(uint32_t process) {
   errno = saved_errno;
 }
 
+void spool_write_for(const struct spool_writer *to, struct spool_writer *from) {
+  struct spool_writer next = *to;
+  *from = (struct spool_writer){own_process, own_pid, atomic_load(&current)};
+  own_process = next.process;
+  own_pid = next.pid;
+  atomic_store(&current, next.chunk);
+}
+
 uint32_t spool_process(void) { return own_process; }
 
 uint64_t spool_pid_namespace(void) { return own_pid_namespace; }

@@ -24,6 +24,15 @@ uint32_t spool_new_thread(void);
 /* Stops using the current chunk (in a forked child it is the parent's), and writes as `process` from now on.
  * Context: signal. */
 void spool_begin_process(uint32_t process);
+/* Whom records are written for: a process, and the chunk that is open for it. */
+struct spool_writer {
+  uint32_t process; /* its id in the recording */
+  int32_t pid;
+  struct chunk_header *chunk; /* null = none is open */
+};
+/* Writes for `to` from now on, and stores in `from` whom it has written for before. Only the watcher does that, and every
+ * writer keeps a position of the window. Context: normal. */
+void spool_write_for(const struct spool_writer *to, struct spool_writer *from);
 /* Returns the process id that this process writes under; 0 = none yet. Context: signal. */
 uint32_t spool_process(void);
 /* Returns the inode of this process's pid namespace; 0 = unknown. Context: signal. */

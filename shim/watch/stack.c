@@ -67,9 +67,37 @@ static uint32_t count_missing(const struct process *process) {
   return missing;
 }
 
+/* Where libc keeps a thread's id in what pthread_self() points to: glibc on x86-64 and arm64, musl on both. */
+static const int id_places[] = {720, 208, 48, 32};
+#define IDENT_BYTES 724
+
+static struct watched *find_tid(struct process *process, int32_t tid) {
+  for (struct watched *each = process->threads; each; each = each->next) {
+    if (each->entry.tid == tid) return each;
+  }
+  return NULL;
+}
+
+/* Finds the thread of an attached process with this ident. It is not among the facts of a thread that the kernel knows, but
+ * libc keeps the thread's id there. (A thread state has it too, from 3.11 on, but after a fork that of the parent's thread.)
+ * `tid_place` is learned where one of the places holds the id of a thread. */
+static struct watched *find_ident(struct process *process, uint64_t ident) {
+  char bytes[IDENT_BYTES];
+  size_t got = safe_read_some(bytes, (void *)(uintptr_t)ident, sizeof bytes);
+  for (size_t i = 0; i < sizeof id_places / sizeof *id_places; i++) {
+    int place = process->tid_place ? process->tid_place : id_places[i];
+    struct watched *found = got >= (size_t)place + 4 ? find_tid(process, int_at(bytes, place)) : NULL;
+    if (found) process->tid_place = place;
+    if (found || process->tid_place) return found;
+  }
+  return NULL;
+}
+
 /* Gives the state to the threads with this ident that have none, and returns their number. */
 static uint32_t give_state(struct process *process, uintptr_t state, uint64_t ident) {
   uint32_t given = 0;
+  struct watched *unknown = process->attached ? find_ident(process, ident) : NULL;
+  if (unknown && unknown->entry.pthread != ident) threads_set_ident(unknown, ident);
   for (struct watched *each = process->threads; each; each = each->next) {
     if (each->entry.pthread != ident || each->state) continue;
     each->state = state;

@@ -8,11 +8,14 @@
 #include "formats/spool/spool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
+#include "shared/table/entries.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
+#include "watch/attached/attached.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
 #include "watch/reading/proc.h"
+#include "watch/stack.h"
 #include "watch/tasks.h"
 
 #define MAX_PROCESSES 1024
@@ -42,12 +45,6 @@ static uint32_t new_changes;  /* the same for the update that is under way */
 static uint32_t next_entry;   /* where an update continues that has used up its time */
 static int64_t resumed_ns;    /* end of the last pause of the recording; 0 = there was none */
 
-static struct thread_entry *thread_table(void) {
-  return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET);
-}
-
-static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
-
 /* ---- processes ---- */
 
 /* Returns the process of the entry, or a new one; null = there are too many. */
@@ -58,7 +55,10 @@ static struct process *find_process(const struct thread_entry *entry, int64_t no
     if (!processes[i].id && !free) free = &processes[i];
   }
   if (!free && process_end < MAX_PROCESSES) free = &processes[process_end++];
-  if (free) *free = (struct process){.id = entry->process, .pid = entry->pid, .idle_ns = now_ns};
+  if (!free) return NULL;
+  *free = (struct process){.id = entry->process, .pid = entry->pid, .idle_ns = now_ns};
+  free->attached = attached_find(entry->process, entry->pid);
+  if (free->attached) free->images.given = &free->attached->source;
   return free;
 }
 
@@ -102,16 +102,16 @@ static bool is_same_thread(const struct thread_entry *a, const struct thread_ent
 
 /* Copies the entry, with its state as last read. False = it changes now, so it is read at the next update. */
 static bool copy_entry(uint32_t index, struct thread_entry *entry) {
-  struct thread_entry *table_entry = &thread_table()[index];
-  uint32_t state = atomic_load_explicit(state_of(table_entry), memory_order_acquire);
+  struct thread_entry *table_entry = entries_at(index);
+  uint32_t state = atomic_load_explicit(entries_state(table_entry), memory_order_acquire);
   memcpy(entry, table_entry, sizeof *entry);
   entry->state = state;
-  return atomic_load(state_of(table_entry)) == state;
+  return atomic_load(entries_state(table_entry)) == state;
 }
 
 /* Frees the entry, unless its state has changed: the thread itself may have just ended it. */
 static void release(uint32_t index, uint32_t state) {
-  atomic_compare_exchange_strong(state_of(&thread_table()[index]), &state, ENTRY_FREE);
+  atomic_compare_exchange_strong(entries_state(entries_at(index)), &state, ENTRY_FREE);
 }
 
 /* ---- threads ---- */
@@ -122,9 +122,16 @@ static void forget(struct watched *thread) {
   *thread = (struct watched){.schedule_fd = -1};
 }
 
+uint32_t threads_index(const struct watched *thread) { return (uint32_t)(thread - watched); }
+
+void threads_set_ident(struct watched *thread, uint64_t ident) {
+  thread->entry.pthread = ident;
+  entries_at(threads_index(thread))->pthread = ident;
+}
+
 bool threads_left(const struct watched *thread) {
-  struct thread_entry *table_entry = &thread_table()[thread - watched];
-  return atomic_load(state_of(table_entry)) != ENTRY_LIVE || table_entry->thread != thread->entry.thread;
+  struct thread_entry *table_entry = entries_at(threads_index(thread));
+  return atomic_load(entries_state(table_entry)) != ENTRY_LIVE || table_entry->thread != thread->entry.thread;
 }
 
 /* True if the thread's pid is of another pid namespace: here it names another process, or none. */
@@ -140,12 +147,12 @@ static bool is_privileged(void) {
   return data[0].effective & 1u << CAP_SYS_PTRACE;
 }
 
-/* True if the process belongs to the recording. A privileged recorder must read only processes that have the spool
+/* True if the process belongs to the recording. The user has named an attached process, or its ancestor. A privileged recorder must read only processes that have the spool
  * mapped; otherwise a compromised process could make it copy the memory of any process. That is checked here once, and
  * again by each read (safe_read_of). Other recorders cannot read more than the program itself can. */
 static bool is_of_recording(const struct watched *thread, struct process *process) {
   if (thread->schedule_fd < 0) return false;
-  if (process->count > 0 || !is_privileged()) return true;
+  if (process->attached || process->count > 0 || !is_privileged()) return true;
   process->challenge = proc_shared_at(process->pid, &spool->challenge);
   return process->challenge != 0;
 }
@@ -253,10 +260,29 @@ void threads_resume(int64_t now_ns) {
 
 /* ---- polls ---- */
 
+/* A thread without a Python state runs native code. */
+static bool read_running(void *context, uint64_t *stack, uint32_t *flags) {
+  struct watched *thread = context;
+  bool whole = stack_read(thread, true, stack);
+  *flags = thread->state ? PC_UNREAD << TICK_PC_SHIFT : TICK_NO_PYTHON;
+  return whole;
+}
+
+/* Threads of attached processes have no other ticks. */
+static void charge_cpu(struct watched *thread) {
+  if (!thread->process->attached) return;
+  struct attached_thread *found = attached_thread_at(threads_index(thread), thread->entry.thread);
+  bool runs = thread->condition == CONDITION_RUNNING;
+  if (found) attached_charge(found, thread->seen.run_ns, runs, read_running, thread);
+}
+
 static void poll_thread(struct watched *thread) {
-  if (account_observe(thread, PERIOD_NS)) return;
-  uint32_t index = (uint32_t)(thread - watched);
-  if (atomic_load(state_of(&thread_table()[index])) == ENTRY_ENDED) return; /* threads_update reads its entry */
+  uint32_t index = threads_index(thread);
+  if (account_observe(thread, PERIOD_NS)) {
+    charge_cpu(thread);
+    return;
+  }
+  if (atomic_load(entries_state(entries_at(index))) == ENTRY_ENDED) return; /* threads_update reads its entry */
   account_gone(thread, thread->process->quiet_ns);
   forget(thread);
   release(index, ENTRY_LIVE);

@@ -12,6 +12,7 @@
 #include "shared/loss.h"
 #include "shared/stacks/pylayout.h"
 #include "watch/asyncio.h"
+#include "watch/attached/attached.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
 #include "watch/reading/proc.h"
@@ -64,8 +65,9 @@ struct process {
   pid_t pid;
   struct watched *threads;
   uint32_t count;
-  uint32_t refusals;   /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
-  uintptr_t challenge; /* address of spool->challenge in its memory; 0 = reads need no proof */
+  uint32_t refusals; /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
+  struct attached *attached; /* null = the recorder has started it, or one of its ancestors */
+  uintptr_t challenge;       /* address of spool->challenge in its memory; 0 = reads need no proof */
   const struct python_layout *layout;
   struct python_layout published; /* the layout, if its interpreter publishes one */
   uint64_t runtime;               /* thread_entry.runtime that the layout was chosen for; 0 = none was chosen */
@@ -75,6 +77,7 @@ struct process {
   int64_t idle_ns;                /* ... until quiet_ns */
   int64_t refresh_ns;             /* when to extend the waits of its threads although none has run */
   int64_t searched_ns;            /* when its thread states were last searched for */
+  int tid_place; /* offset of a thread's id from Python's ident, in an attached process; 0 = it was not found yet */
   struct asyncio asyncio;
   struct greenlets greenlets;
   struct thread_names thread_names;
@@ -94,6 +97,11 @@ static inline void process_give_up(struct watched *thread) {
 /* True if the thread's entry has changed: the thread has ended, or its process calls exec. The memory that is read may
  * then already belong to the next image. */
 bool threads_left(const struct watched *thread);
+
+/* Returns the index of the thread's entry in the thread table. */
+uint32_t threads_index(const struct watched *thread);
+/* Python's ident of a thread in an attached process was found. */
+void threads_set_ident(struct watched *thread, uint64_t ident);
 
 /* Reads the changes of the thread table: begins to watch new threads, and closes the accounts of those that have
  * ended. */

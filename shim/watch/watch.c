@@ -7,6 +7,7 @@
 #include "shared/clock.h"
 #include "shared/random.h"
 #include "shared/spool.h"
+#include "watch/attached/attached.h"
 #include "watch/threads.h"
 
 /* Mean pause between two passes. Each is drawn at random between half of it and one and a half of it, so that no
@@ -59,7 +60,9 @@ static bool is_stopping(void) {
 static bool wait_out_pause(void) {
   if (!spool->paused) return false;
   threads_pause(clock_now_ns());
+  attached_settle(clock_now_ns());
   while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PAUSED_PERIOD_NS);
+  attached_resume();
   threads_resume(clock_now_ns());
   return true;
 }
@@ -70,12 +73,15 @@ static void run(void) {
   while (!is_stopping() && !spool->ended) {
     if (wait_out_pause()) continue;
     int64_t now_ns = clock_now_ns();
+    attached_update(now_ns, false);
     threads_update(now_ns);
     threads_poll(now_ns, false);
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
+  attached_update(clock_now_ns(), true);
   threads_update(clock_now_ns());
   threads_poll(clock_now_ns(), true);
+  attached_settle(clock_now_ns());
 }
 
 /* Watches the threads in the thread table of the spool at `path` until scalene_watch_stop is called or the recording
@@ -91,6 +97,13 @@ EXPORT int scalene_watch(const char *path) {
   run();
   spool_close();
   return 0;
+}
+
+/* Attaches to a process (attached.h), also before scalene_watch is called. Returns 0, or -1 if there is no memory. May be
+ * called from any thread. */
+EXPORT int scalene_attach(const struct record_process_start *start, const char *texts,
+                          const struct thread_entry *python) {
+  return attached_request(start, texts, python) ? 0 : -1;
 }
 
 /* Makes scalene_watch return after a last pass. May be called from any thread. */

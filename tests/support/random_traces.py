@@ -52,7 +52,7 @@ flags = st.fixed_dictionaries(
         for name in ("eval_found", "vectorcall", "tp_call", "frame_setup", "type_call", "has_python", "gc")
     }
 )
-classes = st.sampled_from(("eval", "interpreter", "support", "extension", "shim", "unknown"))
+classes = st.sampled_from(("eval", "interpreter", "support", "extension", "shim", "unknown", "unread"))
 moments = st.integers(0, 9 * SECOND)
 
 
@@ -141,7 +141,7 @@ def oracle_classes(builder: TraceBuilder) -> Callable[[Row], str]:
 def _class(tick: Row, process: Row, votes: Mapping[tuple[Any, Any], int]) -> str:
     """The rule, written once more."""
     version = process["python_version"]
-    if tick["has_python"] and process["free_threaded"]:
+    if tick["has_python"] and (process["free_threaded"] or tick["pc_class"] == "unread"):
         return "unclassified"
     if not tick["has_python"] or tick["extension_module"] or tick["pc_class"] in ("extension", "unknown"):
         return "native"

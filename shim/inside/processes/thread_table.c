@@ -15,34 +15,11 @@
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/clock.h"
+#include "shared/table/entries.h"
 #include "shared/loss.h"
 #include "shared/objects/thread_name.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
-
-static struct thread_entry *entry_at(uint32_t index) {
-  return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET) + index;
-}
-
-static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
-
-static void count_change(void) { atomic_fetch_add((_Atomic uint32_t *)&spool->table_changes, 1); }
-
-/* Takes the first entry in the wanted state by changing the state to FILLING; SPOOL_THREAD_TABLE = there is none. */
-static uint32_t take(uint32_t wanted) {
-  for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
-    uint32_t state = wanted;
-    if (atomic_load_explicit(state_of(entry_at(i)), memory_order_relaxed) != wanted) continue;
-    if (atomic_compare_exchange_strong(state_of(entry_at(i)), &state, ENTRY_FILLING)) return i;
-  }
-  return SPOOL_THREAD_TABLE;
-}
-
-static void raise_end(uint32_t end) {
-  _Atomic uint32_t *highest = (_Atomic uint32_t *)&spool->table_end;
-  uint32_t known = atomic_load(highest);
-  while (known < end && !atomic_compare_exchange_weak(highest, &known, end)) {}
-}
 
 static void fill_python(struct thread_entry *entry) {
   entry->python_version = python_layout ? python_version : 0;
@@ -70,49 +47,46 @@ static void fill(struct thread_entry *entry) {
 
 void thread_table_begin(void) {
   if (!(spool->features & FEATURE_WAIT)) return;
-  uint32_t index = take(ENTRY_FREE);
-  if (index == SPOOL_THREAD_TABLE) index = take(ENTRY_ENDED);
+  uint32_t index = entries_take();
   if (index == SPOOL_THREAD_TABLE) {
     loss_add(LOSS_waits_crowded);
     return;
   }
-  fill(entry_at(index));
+  fill(entries_at(index));
   this_thread.table_entry = index + 1;
-  raise_end(index + 1);
-  atomic_store(state_of(entry_at(index)), ENTRY_LIVE);
-  fill_python(entry_at(index)); /* another thread may have found the interpreter in the meantime */
-  count_change();
+  entries_begin(index);
+  fill_python(entries_at(index)); /* another thread may have found the interpreter in the meantime */
+  entries_changed();
 }
 
 void thread_table_end(void) {
-  uint32_t live = ENTRY_LIVE, index = this_thread.table_entry;
+  uint32_t index = this_thread.table_entry;
   if (!index || !recording()) return;
   this_thread.table_entry = 0;
-  struct thread_entry *entry = entry_at(index - 1);
-  if (entry->thread != this_thread.id) return;
-  entry->cpu_end_ns = clock_thread_cpu_ns();
-  entry->end_ns = clock_now_ns();
-  if (atomic_compare_exchange_strong(state_of(entry), &live, ENTRY_ENDED)) count_change();
+  int64_t cpu_end_ns = clock_thread_cpu_ns();
+  entries_end(index - 1, this_thread.id, clock_now_ns(), cpu_end_ns);
 }
 
 void thread_table_python_found(void) {
   uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
   for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
-    struct thread_entry *entry = entry_at(i);
-    if (atomic_load(state_of(entry)) == ENTRY_LIVE && entry->process == spool_process()) fill_python(entry);
+    struct thread_entry *entry = entries_at(i);
+    if (atomic_load(entries_state(entry)) == ENTRY_LIVE && entry->process == spool_process()) fill_python(entry);
   }
-  count_change();
+  entries_changed();
 }
 
-static bool has_ended(const void *entry) { return atomic_load(state_of((struct thread_entry *)entry)) != ENTRY_LIVE; }
+static bool has_ended(const void *entry) {
+  return atomic_load(entries_state((struct thread_entry *)entry)) != ENTRY_LIVE;
+}
 
 void thread_table_write_names(void) {
   uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
   if (!python_layout || safe_read_refused()) return;
   for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
-    struct thread_entry entry = *entry_at(i);
+    struct thread_entry entry = *entries_at(i);
     if (entry.state != ENTRY_LIVE || entry.process != spool_process()) continue;
     thread_name_update(python_layout, entry.thread, entry.python_thread, entry.pthread, false, &entry.name, NULL,
-                       has_ended, entry_at(i));
+                       has_ended, entries_at(i));
   }
 }

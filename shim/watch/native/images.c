@@ -91,10 +91,31 @@ static bool read_all(struct remote_images *images, pid_t pid, const struct image
   struct image *image = images->image ? images->image : malloc(MAX_IMAGES * sizeof *image);
   uintptr_t first;
   if (!image) return false;
-  *images = (struct remote_images){.generation = ++generations, .source = *source, .image = image};
+  *images =
+      (struct remote_images){.generation = ++generations, .source = *source, .given = images->given, .image = image};
   bool whole = safe_read(&first, (void *)source->list, sizeof first) && read_entries(images, pid, first);
   images->overlaps = false; /* so it is; a second time would not change it */
   return whole;
+}
+
+/* `known`: the source is that of the last time, and `last` and `next` were read: the last entry's place and what it holds. */
+static bool bring_up_to_date(struct remote_images *images, pid_t pid, const struct image_source *source, bool known,
+                             uintptr_t last, uintptr_t next) {
+  if (known && images->cut) return true;
+  known = known && last == images->last_link;
+  if (known && read_entries(images, pid, next) && !images->overlaps) return true;
+  if (read_all(images, pid, source)) return true;
+  remote_images_free(images);
+  return false;
+}
+
+static bool refresh_given(struct remote_images *images, pid_t pid) {
+  uintptr_t now[2] = {0, 0};
+  struct iovec piece[2] = {{(void *)images->last_place, sizeof now[0]},
+                           {(void *)(images->last_link + offsetof(struct link_map, l_next)), sizeof now[1]}};
+  bool known = images->last_link && (images->cut || safe_read_all(now, piece, 2)) &&
+               memcmp(images->given, &images->source, sizeof images->source) == 0;
+  return bring_up_to_date(images, pid, images->given, known, now[0], now[1]);
 }
 
 /* libc itself unloads libraries without the shim's notice. So the last entry counts only while the one before leads to it,
@@ -107,15 +128,11 @@ bool remote_images_refresh(struct remote_images *images, pid_t pid, uintptr_t so
   struct iovec piece[3] = {{(void *)source, sizeof now.source},
                            {(void *)images->last_place, sizeof now.last},
                            {(void *)(images->last_link + offsetof(struct link_map, l_next)), sizeof now.next}};
+  if (images->given) return refresh_given(images, pid);
   bool known = images->last_link && safe_read_all(&now, piece, images->cut ? 1 : 3);
   if (!known && !safe_read_all(&now, piece, 1)) return false;
   known = known && memcmp(&now.source, &images->source, sizeof now.source) == 0;
-  if (known && images->cut) return true;
-  known = known && now.last == images->last_link;
-  if (known && read_entries(images, pid, now.next) && !images->overlaps) return true;
-  if (read_all(images, pid, &now.source)) return true;
-  remote_images_free(images);
-  return false;
+  return bring_up_to_date(images, pid, &now.source, known, now.last, now.next);
 }
 
 const struct image *remote_images_find(const struct remote_images *images, uintptr_t address) {
@@ -125,5 +142,5 @@ const struct image *remote_images_find(const struct remote_images *images, uintp
 
 void remote_images_free(struct remote_images *images) {
   free(images->image);
-  *images = (struct remote_images){.generation = 0};
+  *images = (struct remote_images){.given = images->given};
 }

@@ -1,10 +1,15 @@
 /* Reads the kernel's information about threads and processes from /proc. */
 #include "watch/reading/proc.h"
 
+#include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,14 +38,16 @@ static ssize_t read_file(pid_t pid, pid_t tid, const char *name, char *to, size_
   return got;
 }
 
-int proc_open_schedule(pid_t pid, pid_t tid) {
+/* Descriptors are left to the rest of the recorder. */
+static int spare(int fd) {
   struct rlimit limit;
-  int fd = open_file(pid, tid, "schedstat");
   if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd + SPARE_DESCRIPTORS < limit.rlim_cur) return fd;
   close(fd);
   errno = EMFILE;
   return -1;
 }
+
+int proc_open_schedule(pid_t pid, pid_t tid) { return spare(open_file(pid, tid, "schedstat")); }
 
 bool proc_schedule(int fd, struct schedule *out) {
   char text[96], *at = text;
@@ -92,6 +99,73 @@ int64_t proc_clock_ns(pid_t pid) {
   clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED);
   if (clock_gettime(clock, &used)) return -1;
   return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* ---- processes that were attached to ---- */
+
+int64_t proc_system_ns(pid_t pid, pid_t tid) {
+  static int64_t step_ns;
+  char text[512];
+  unsigned long steps;
+  if (!step_ns) step_ns = 1000000000 / sysconf(_SC_CLK_TCK);
+  if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return 0;
+  const char *end = strrchr(text, ')');
+  const char *format = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %lu";
+  return end && sscanf(end, format, &steps) == 1 ? (int64_t)steps * step_ns : 0;
+}
+
+void proc_name(pid_t pid, pid_t tid, char *name, size_t size) {
+  char text[64];
+  ssize_t got = read_file(pid, tid, "comm", text, sizeof text);
+  if (got <= 0) return;
+  if (text[got - 1] == '\n') text[got - 1] = 0;
+  memset(name, 0, size);
+  memcpy(name, text, strnlen(text, size - 1));
+}
+
+DIR *proc_tasks(pid_t pid) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  int fd = spare(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+  if (fd >= 0 && !tasks) close(fd);
+  return tasks;
+}
+
+/* The folder has a link from each of its folders, one for each thread, besides the usual two. */
+uint32_t proc_count(DIR *tasks) {
+  struct stat facts;
+  return fstat(dirfd(tasks), &facts) || facts.st_nlink < 2 ? 0 : (uint32_t)facts.st_nlink - 2;
+}
+
+int proc_pid_fd(pid_t pid) { return spare((int)syscall(SYS_pidfd_open, pid, 0)); }
+
+bool proc_has_ended(int pid_fd) {
+  struct pollfd asked = {.fd = pid_fd, .events = POLLIN};
+  return pid_fd >= 0 && poll(&asked, 1, 0) == 1;
+}
+
+bool proc_zombie_status(pid_t pid, int *status) {
+  char text[1024], *at, state;
+  if (read_file(pid, pid, "stat", text, sizeof text) <= 0 || !(at = strrchr(text, ')'))) return false;
+  if (sscanf(at, ") %c", &state) != 1 || state != 'Z') return false;
+  at = strrchr(text, ' '); /* the last field */
+  *status = at ? (int)strtol(at, NULL, 10) : 0;
+  return at != NULL;
+}
+
+bool proc_program_headers(pid_t pid, uintptr_t *headers, uintptr_t *count) {
+  char path[32];
+  uintptr_t pair[2];
+  snprintf(path, sizeof path, "/proc/%d/auxv", pid);
+  FILE *file = fopen(path, "re");
+  *headers = *count = 0;
+  while (file && fread(pair, sizeof pair, 1, file) == 1 && pair[0] != AT_NULL) {
+    if (pair[0] == AT_PHDR) *headers = pair[1];
+    if (pair[0] == AT_PHNUM) *count = pair[1];
+  }
+  if (file) fclose(file);
+  return *headers && *count;
 }
 
 /* ---- mappings ---- */

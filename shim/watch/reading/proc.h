@@ -2,6 +2,7 @@
 #ifndef SCALENE_TRACE_WATCH_READING_PROC_H
 #define SCALENE_TRACE_WATCH_READING_PROC_H
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #include "shared/base.h"
@@ -37,6 +38,23 @@ char proc_state(pid_t pid, pid_t tid);
 bool proc_ended(pid_t pid);
 /* Returns the CPU time of the whole process in ns, by one system call; -1 = the process has gone. */
 int64_t proc_clock_ns(pid_t pid);
+/* Returns the kernel time of a thread in ns, in the kernel's steps of 10 ms; 0 = unknown. */
+int64_t proc_system_ns(pid_t pid, pid_t tid);
+/* Stores the kernel's name of a thread, zero padded; leaves it as it is if the thread has gone. */
+void proc_name(pid_t pid, pid_t tid, char *name, size_t size);
+/* Opens the list of the threads of a process, which stays that of this process; null = it has gone, or there are too few
+ * descriptors. */
+DIR *proc_tasks(pid_t pid);
+/* Returns the number of threads in an open list; 0 = the process has gone. */
+uint32_t proc_count(DIR *tasks);
+/* Returns a descriptor of the process; -1 = there is none. */
+int proc_pid_fd(pid_t pid);
+/* True if all threads of the process have ended. */
+bool proc_has_ended(int pid_fd);
+/* Stores how a process has ended whose parent has not waited for it yet, as waitpid gives it. False = unknown. */
+bool proc_zombie_status(pid_t pid, int *status);
+/* Stores where the process has the program headers of its executable, and their number. False = unknown. */
+bool proc_program_headers(pid_t pid, uintptr_t *headers, uintptr_t *count);
 /* Returns the address at which the process `pid` maps what this process maps at `address` from a file; 0 = nowhere,
  * or it cannot be determined. */
 uintptr_t proc_shared_at(pid_t pid, const void *address);

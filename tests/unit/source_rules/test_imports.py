@@ -31,6 +31,7 @@ ORDER = (
     "recorder/convert",
     "recorder/spool",
     "recorder/sampling",
+    "recorder/attached",
     "recorder/run",
     "recorder/host",
     "analyze/results",

@@ -8,15 +8,16 @@
 --   user_ns [ns]: user CPU time that the tick stands for, as recorded
 --   system_ns [ns]: kernel CPU time that the tick stands for, as recorded
 --   is_extension: its user CPU time was spent in an extension
---   is_unclassified: neither can be decided: the opcode is unknown, no stack was read, or the build is free-threaded
+--   is_unclassified: neither can be decided: the opcode is unknown, no stack was read, the build is free-threaded, or
+--     the process was observed from outside
 --   is_native: its user CPU time was spent in native code: an extension, or a builtin of the interpreter
 --   class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset
 --   has_python, gc, torn, system_only, module, address, native
 -- Order: none
 SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
-    coalesce(NOT has_python OR is_free_threaded IS NOT TRUE
+    coalesce(NOT has_python OR is_free_threaded IS NOT TRUE AND pc_class IS DISTINCT FROM 'unread'
         AND (pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL), false) AS is_extension,
-    coalesce(has_python AND is_free_threaded OR has_python AND opcode IS NULL
+    coalesce(has_python AND (is_free_threaded OR pc_class = 'unread') OR has_python AND opcode IS NULL
         AND (stack IS NOT NULL OR torn OR is_unread) AND pc_class IN ('interpreter', 'support', 'shim')
         AND NOT is_extension AND (is_setup OR is_for_loop) IS NOT TRUE, false) AS is_unclassified,
     (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode OR is_unclassified, false) AND (CASE

@@ -1,0 +1,118 @@
+"""What the kernel says of a process that was not started by the recorder. Every function raises OSError when the process has
+gone, or when the recorder may not know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_DELETED = b" (deleted)"
+_AT_RANDOM = 25
+_LONGEST_ARGUMENTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A part of a file that a process has mapped: addresses [``start``, ``end``), ``offset`` in the file, ``device`` and
+    ``inode`` of it, and its ``path`` in the process's own root."""
+
+    start: int
+    end: int
+    offset: int
+    device: int
+    inode: int
+    path: bytes
+
+
+@dataclass(frozen=True)
+class Life:
+    """One image of a process: ``start_ticks``: when the process was started, ``random``: where the kernel has put random
+    bytes for this image, which exec changes."""
+
+    start_ticks: int
+    random: int
+
+
+def life_of(pid: int) -> Life:
+    """Equal as long as the process is the same and has not called exec."""
+    return Life(int(_stat(pid)[19]), dict(_auxiliary(pid)).get(_AT_RANDOM, 0))
+
+
+def parent_of(pid: int) -> int:
+    """The pid of the parent; 0 = it is in another pid namespace."""
+    return int(_stat(pid)[1])
+
+
+def ended_with(pid: int) -> int | None:
+    """The status, as waitpid gives it, of a process that has ended and whose parent has not waited for it; None = unknown."""
+    with suppress(OSError, IndexError, ValueError):
+        fields = _stat(pid)
+        return int(fields[49]) if fields[0] == "Z" else None
+    return None
+
+
+def children_of(pid: int) -> Iterator[int]:
+    """The pids of the children. Empty where the kernel does not tell (CONFIG_PROC_CHILDREN)."""
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (names are enough)
+            with suppress(OSError, ValueError):
+                yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+
+
+def command_of(pid: int) -> bytes:
+    """Its command line, each word with a NUL at its end."""
+    with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+        return file.read(_LONGEST_ARGUMENTS)
+
+
+def executable_of(pid: int) -> bytes:
+    """The path of its executable, in its own root."""
+    return os.fsencode(Path(f"/proc/{pid}/exe").readlink()).removesuffix(_DELETED)
+
+
+def folder_of(pid: int) -> str:
+    """Its current folder."""
+    return os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 (as in record.py)
+
+
+def namespace_of(pid: int | str, kind: str) -> int:
+    """The number of its namespace of this kind."""
+    return os.stat(f"/proc/{pid}/ns/{kind}").st_ino  # noqa: PTH116
+
+
+def mappings_of(pid: int) -> Iterator[Mapping]:
+    """The files that it has mapped."""
+    with Path(f"/proc/{pid}/maps").open("rb") as file:
+        for line in file:
+            place, _, offset, device, inode, *path = line.rstrip(b"\n").split(None, 5)
+            if path and inode != b"0":
+                start, end = (int(each, 16) for each in place.split(b"-"))
+                major, minor = (int(each, 16) for each in device.split(b":"))
+                yield Mapping(start, end, int(offset, 16), os.makedev(major, minor), int(inode), path[0])
+
+
+def open_mapped(pid: int, mapping: Mapping) -> int:
+    """A descriptor for reading the file that is mapped, though another one may have its name by now. Raises OSError,
+    FileNotFoundError if it cannot be found any more."""
+    names = (f"/proc/{pid}/exe", f"/proc/{pid}/root{os.fsdecode(mapping.path)}")
+    for name in (*names, f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"):
+        with suppress(OSError):
+            found = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            if os.fstat(found).st_ino == mapping.inode:
+                return found
+            os.close(found)
+    raise FileNotFoundError(os.fsdecode(mapping.path))
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def _auxiliary(pid: int) -> Iterator[tuple[int, int]]:
+    data = Path(f"/proc/{pid}/auxv").read_bytes()
+    for at in range(0, len(data) - 15, 16):
+        yield int.from_bytes(data[at : at + 8], "little"), int.from_bytes(data[at + 8 : at + 16], "little")

@@ -1,0 +1,146 @@
+"""Attaches to a process and, as they appear, to its descendants: gives the watcher what it must know of each of them."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...formats.spool.layout import constants, ffi
+from ..shim_library import watch_library
+from .facts import Life, children_of, command_of, ended_with, executable_of, life_of, namespace_of, parent_of
+from .interpreter import Interpreter, find_interpreter
+
+_C = constants()
+#: Looking for children may take one part in this many of a processor, unless it takes more than 10 ms.
+_SHARE = 100
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A process that was attached to. ``has_python``: an interpreter was found in it."""
+
+    life: Life
+    command: bytes
+    has_python: bool
+
+
+class Follower:
+    """Attaches to the process ``pid`` when :meth:`attach` is called, and to its descendants at each :meth:`turn`."""
+
+    def __init__(self, pid: int, with_children: bool, with_arguments: bool, count_loss: Callable[[str], None]) -> None:
+        """``count_loss``: is called with the name of a loss."""
+        self.pid, self._count_loss = pid, count_loss
+        self._with_children, self._with_arguments = with_children, with_arguments
+        self._known: dict[int, _Known] = {}
+        self._next_s = self._added_s = 0.0
+
+    def attach(self) -> None:
+        """Attaches to the process and to the descendants that it has by now. Raises OSError."""
+        self._add(self.pid, _C["CAUSE_ROOT"])
+        self.turn()
+
+    def turn(self) -> None:
+        """Attaches to new descendants, and again to processes that have called exec. Does nothing if the last time was not
+        long ago."""
+        now_s, began_s = time.monotonic(), time.thread_time()
+        if now_s < self._next_s:
+            return
+        self._added_s = 0.0
+        for pid in list(self._known):
+            self._renew(pid)
+        if self._with_children:
+            self._find_children()
+        spent_s = time.thread_time() - began_s - self._added_s
+        self._next_s = now_s + max(_PAUSE_S, min(spent_s * _SHARE, _LONGEST_PAUSE_S))
+
+    def still_runs(self, pid: int, _: int) -> bool:
+        """Does the process still run that was attached to under this pid?"""
+        known = self._known.get(pid)
+        with suppress(OSError, IndexError, ValueError):
+            return known is not None and ended_with(pid) is None and life_of(pid).start_ticks == known.life.start_ticks
+        return False
+
+    def _renew(self, pid: int) -> None:
+        """Forgets a process that has gone; attaches again to one that has called exec."""
+        try:
+            life = life_of(pid)
+        except (OSError, IndexError, ValueError):
+            del self._known[pid]
+            return
+        known = self._known[pid].life
+        if life.start_ticks != known.start_ticks:
+            del self._known[pid]
+        elif life.random != known.random and life.random:
+            with suppress(OSError):
+                self._add(pid, _C["CAUSE_EXEC"])
+        elif not self._known[pid].has_python and find_interpreter(pid) is not None:
+            with suppress(OSError):  # it is loaded soon after exec, or late
+                self._add(pid, _C["START_OF_PYTHON"])
+
+    def _find_children(self) -> None:
+        waiting = list(self._known)
+        while waiting:
+            parent = waiting.pop()
+            for child in children_of(parent):
+                if child not in self._known:
+                    with suppress(OSError, IndexError, ValueError):
+                        self._add(child, self._cause(child, parent))
+                        waiting.append(child)
+
+    def _cause(self, child: int, parent: int) -> int:
+        """A forked child is what its parent is."""
+        known = self._known[parent]
+        return int(_C["CAUSE_FORK"] if command_of(child) == known.command else _C["CAUSE_SPAWN"])
+
+    def _add(self, pid: int, cause: int) -> None:
+        """Raises OSError."""
+        began_s = time.thread_time()
+        life, command, python = life_of(pid), command_of(pid), find_interpreter(pid)
+        texts = executable_of(pid)
+        if python is not None and not python.is_known:
+            self._count_loss("unknown_python")
+        if python is not None and python.is_free_threaded:
+            self._count_loss("free_threaded")
+        start = _start_record(pid, cause, python)
+        start.exe_bytes = len(texts)
+        if self._with_arguments:
+            start.argv_bytes = len(command)
+            texts += command
+        _request(start, texts, _thread_entry(python))
+        self._known[pid] = _Known(life, command, python is not None)
+        self._added_s += time.thread_time() - began_s
+
+
+def _start_record(pid: int, cause: int, python: Interpreter | None) -> Any:
+    """The start record of the process, as the shim would write it. The watcher adds what it alone knows."""
+    start = ffi().new("struct record_process_start *")
+    start.pid, start.parent_pid, start.cause = pid, parent_of(pid), cause
+    start.pid_namespace = namespace_of("self", "pid") & 0xFFFFFFFF
+    if python is not None:
+        start.python_version = python.version
+        start.stacks = _C["PYTHON_STACKS"] * python.is_known | _C["PYTHON_FREE_THREADED"] * python.is_free_threaded
+    return start
+
+
+def _thread_entry(python: Interpreter | None) -> Any:
+    """What the watcher must know of the interpreter, in the fields of a thread table's entry."""
+    entry = ffi().new("struct thread_entry *")
+    if python is not None:
+        entry.python_version = python.version if python.is_known else 0
+        entry.runtime, entry.runtime_bytes = python.runtime, python.runtime_bytes
+        entry.code_type, entry.images = python.code_type, python.loop
+    return entry
+
+
+def _request(start: Any, texts: bytes, entry: Any) -> None:
+    """Raises OSError."""
+    start_at, entry_at = (ctypes.c_void_p(int(ffi().cast("uintptr_t", each))) for each in (start, entry))
+    if watch_library().scalene_attach(start_at, ctypes.c_char_p(texts), entry_at) != 0:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))

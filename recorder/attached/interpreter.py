@@ -1,0 +1,130 @@
+"""Finds the interpreter of a running process: the executable or library that exports ``_PyRuntime``, and where it is."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ..convert.native.dynamic import PT_LOAD, Symbol, data_at, dynamic_symbols, sections_of
+from ..convert.native.elf import ElfFile
+from ..shim_library import watch_library
+from .facts import Mapping, mappings_of, open_mapped
+
+_RUNTIME, _CODE, _LOOP, _VERSION = "_PyRuntime", "PyCode_Type", "_PyEval_EvalFrameDefault", "Py_Version"
+_WANTED = frozenset(name.encode() for name in (_RUNTIME, _CODE, _LOOP, _VERSION))
+_NAME = re.compile(rb"(?:lib)?python3\.(\d+)t?d?(?:\.so.*)?")
+#: Of an interpreter before 3.11, which exports no version: the text that `sys.version` begins with. It may be the end of a path.
+_VERSION_TEXT = re.compile(rb"(?<![\d.])(3)\.(10)\.(\d{1,2})\+?\0")
+_FINAL = 0xF0
+_RUNTIME_BYTES = 1024  # of pylayout.h
+_COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
+_TIME_LIMIT_S = 5.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_LARGEST_FILE = 1 << 28
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """``version``: PY_VERSION_HEX; ``runtime``, ``runtime_bytes``, ``code_type``, ``loop``: addresses in the process, and a
+    size, of _PyRuntime, PyCode_Type and an address in its code; ``is_known``: its frames can be read;
+    ``is_free_threaded``: built without the GIL."""
+
+    version: int
+    runtime: int
+    runtime_bytes: int
+    code_type: int
+    loop: int
+    is_known: bool
+    is_free_threaded: bool
+
+
+@dataclass(frozen=True)
+class _File:
+    """What the file of an interpreter says: as in Interpreter, with ELF virtual addresses. ``first``: that of its first
+    segment."""
+
+    found: Interpreter
+    first: int
+
+
+def find_interpreter(pid: int) -> Interpreter | None:
+    """The interpreter of a process; None if it has none. Raises OSError."""
+    for mapping in _candidates(pid):
+        with suppress(ValueError):
+            file = _known_file(pid, mapping)
+            if file is not None:
+                bias = mapping.start - file.first
+                found = file.found
+                return replace(
+                    found,
+                    runtime=found.runtime + bias,
+                    code_type=found.code_type + bias,
+                    loop=found.loop + bias,
+                )
+    return None
+
+
+def _candidates(pid: int) -> Iterator[Mapping]:
+    """The first mapping of each file that may be an interpreter, libraries of that name first: an executable that is linked
+    with one exports nothing."""
+    first: dict[tuple[int, int], Mapping] = {}
+    for each in mappings_of(pid):
+        if each.offset == 0:
+            first.setdefault((each.device, each.inode), each)
+    executable = os.stat(f"/proc/{pid}/exe").st_ino  # noqa: PTH116
+    named = [each for each in first.values() if b"libpython" in each.path.rpartition(b"/")[2]]
+    yield from named
+    yield from (each for each in first.values() if each.inode == executable)
+
+
+_files: dict[tuple[int, int], _File | None] = {}
+
+
+def _known_file(pid: int, mapping: Mapping) -> _File | None:
+    """Workers of a pool have the same interpreter, which is read once."""
+    key = mapping.device, mapping.inode
+    if key not in _files:
+        _files[key] = _read(open_mapped(pid, mapping), mapping.path)
+    return _files[key]
+
+
+def _read(descriptor: int, path: bytes) -> _File | None:
+    """Raises OSError, ValueError."""
+    with ElfFile(descriptor, time.monotonic() + _TIME_LIMIT_S) as file:
+        symbols = dynamic_symbols(file, sections_of(file), _WANTED)
+        if not {_RUNTIME, _CODE, _LOOP} <= symbols.keys():
+            return None
+        runtime = data_at(file, symbols[_RUNTIME].address, _RUNTIME_BYTES)
+        version = _version(file, symbols, path)
+        segments = file.segments()
+        loaded = segments[segments["type"] == PT_LOAD]
+    has_table = runtime[:8] == _COOKIE
+    is_free_threaded = has_table and int.from_bytes(runtime[_FREE_THREADED_AT : _FREE_THREADED_AT + 8], "little") != 0
+    data = ctypes.create_string_buffer(runtime.ljust(_RUNTIME_BYTES, b"\0"), _RUNTIME_BYTES)
+    is_known = watch_library().scalene_layout(ctypes.c_uint32(version), data) >= 0
+    found = Interpreter(
+        version,
+        symbols[_RUNTIME].address,
+        symbols[_RUNTIME].size,
+        symbols[_CODE].address,
+        symbols[_LOOP].address,
+        is_known,
+        is_free_threaded,
+    )
+    return _File(found, int(loaded["vaddr"].min()) // _PAGE * _PAGE if len(loaded) else 0)
+
+
+def _version(file: ElfFile, symbols: dict[str, Symbol], path: bytes) -> int:
+    if _VERSION in symbols:
+        return int.from_bytes(data_at(file, symbols[_VERSION].address, 4), "little")
+    texts = set(_VERSION_TEXT.findall(file.read(0, min(file.size, _LARGEST_FILE))))
+    if len(texts) == 1:
+        major, minor, patch = map(int, texts.pop())
+        return major << 24 | minor << 16 | patch << 8 | _FINAL
+    match = _NAME.fullmatch(path.rpartition(b"/")[2])
+    return 3 << 24 | int(match[1]) << 16 | _FINAL if match else 0

@@ -1,0 +1,295 @@
+/* Follows the attached processes: which threads they have, and when they end. */
+#include "watch/attached/attached.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/table/entries.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "watch/reading/proc.h"
+
+#define LIST_NS 100000000  /* the threads are listed at least so often, as one may end while another begins */
+#define NAME_NS 1000000000 /* between two readings of their names */
+#define MAX_SEGMENTS_READ 64
+#define MAX_DYNAMIC 128
+
+static struct attached *first;
+static struct attached_thread *of_entry[SPOOL_THREAD_TABLE]; /* who was given an entry last */
+
+struct attached *attached_find(uint32_t process, pid_t pid) {
+  for (struct attached *each = first; each; each = each->next) {
+    if (each->writer.process == process && each->start.pid == pid) return each;
+  }
+  return NULL;
+}
+
+struct attached_thread *attached_thread_at(uint32_t entry, uint32_t id) {
+  struct attached_thread *thread = of_entry[entry];
+  return thread && thread->id == id ? thread : NULL;
+}
+
+static struct attached *find_pid(pid_t pid) {
+  struct attached *found = first;
+  while (found && found->start.pid != pid) found = found->next;
+  return found;
+}
+
+/* ---- the loader's list ---- */
+
+/* Returns the address of the executable's r_debug: the loader has stored it in the dynamic section. 0 = none. */
+static uintptr_t find_debug(const ElfW(Phdr) * segments, size_t count, uintptr_t headers) {
+  ElfW(Dyn) dynamic[MAX_DYNAMIC];
+  uintptr_t bias = 0, section = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (segments[i].p_type == PT_PHDR) bias = headers - segments[i].p_vaddr;
+    if (segments[i].p_type == PT_DYNAMIC) section = segments[i].p_vaddr;
+  }
+  size_t got = section ? safe_read_some(dynamic, (void *)(bias + section), sizeof dynamic) / sizeof *dynamic : 0;
+  for (size_t i = 0; i < got && dynamic[i].d_tag != DT_NULL; i++) {
+    if (dynamic[i].d_tag == DT_DEBUG) return dynamic[i].d_un.d_ptr;
+  }
+  return 0;
+}
+
+static void find_source(struct attached *process) {
+  ElfW(Phdr) segments[MAX_SEGMENTS_READ];
+  uintptr_t headers, count;
+  if (!proc_program_headers(process->start.pid, &headers, &count)) return;
+  if (count > MAX_SEGMENTS_READ) count = MAX_SEGMENTS_READ;
+  safe_read_of(process->start.pid, 0);
+  size_t got = safe_read_some(segments, (void *)headers, count * sizeof *segments) / sizeof *segments;
+  uintptr_t debug = find_debug(segments, got, headers);
+  if (!debug) return;
+  process->source.headers = headers;
+  process->source.header_count = (uint32_t)count;
+  process->source.interpreter = process->python.images;
+  process->source.list = debug + offsetof(struct r_debug, r_map);
+}
+
+/* ---- threads ---- */
+
+static void fill_python(struct thread_entry *entry, const struct attached *process) {
+  entry->python_version = process->python.python_version;
+  entry->runtime_bytes = process->python.runtime_bytes;
+  entry->code_type = process->python.code_type;
+  entry->runtime = process->python.runtime;
+}
+
+static void take_entry(struct attached_thread *thread, int64_t now_ns) {
+  const struct attached *process = thread->process;
+  thread->entry = entries_take();
+  if (thread->entry == SPOOL_THREAD_TABLE) {
+    loss_add(LOSS_waits_crowded);
+    return;
+  }
+  struct thread_entry *entry = entries_at(thread->entry);
+  entry->process = process->writer.process;
+  entry->thread = thread->id;
+  entry->pid = process->start.pid;
+  entry->tid = thread->tid;
+  fill_python(entry, process);
+  entry->pthread = entry->python_thread = entry->name = entry->arenas = 0;
+  entry->images = process->source.list;
+  entry->pid_namespace = spool_pid_namespace();
+  entry->start_ns = now_ns;
+  entry->cpu_start_ns = thread->cpu_start_ns;
+  entry->end_ns = entry->cpu_end_ns = 0;
+  of_entry[thread->entry] = thread;
+  entries_begin(thread->entry);
+  entries_changed();
+}
+
+/* Returns the new thread; null = it has gone in the meantime, or there is no memory. */
+static struct attached_thread *begin_thread(struct attached *process, pid_t tid, int64_t now_ns) {
+  struct attached_thread *thread = calloc(1, sizeof *thread);
+  struct schedule schedule;
+  int fd = thread ? proc_open_schedule(process->start.pid, tid) : -1;
+  if (fd < 0 || !proc_schedule(fd, &schedule)) {
+    if (fd >= 0) close(fd);
+    free(thread);
+    return NULL;
+  }
+  close(fd);
+  *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid};
+  thread->id = tid == process->start.pid ? process->start.thread : spool_new_thread();
+  thread->run_ns = thread->charged_ns = thread->cpu_start_ns = schedule.run_ns;
+  thread->system_start_ns = thread->system_ns = thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
+  process->threads = thread;
+  process->count++;
+  attached_write_thread_start(thread, now_ns);
+  take_entry(thread, now_ns);
+  return thread;
+}
+
+static void end_thread(struct attached_thread *thread, int64_t now_ns) {
+  attached_charge_rest(thread, now_ns);
+  attached_write_thread_end(thread, now_ns);
+  if (thread->entry < SPOOL_THREAD_TABLE) {
+    entries_end(thread->entry, thread->id, now_ns, thread->run_ns);
+    if (of_entry[thread->entry] == thread) of_entry[thread->entry] = NULL;
+  }
+  thread->process->count--;
+  free(thread);
+}
+
+static struct attached_thread *find_thread(const struct attached *process, pid_t tid) {
+  struct attached_thread *found = process->threads;
+  while (found && found->tid != tid) found = found->next;
+  return found;
+}
+
+static void end_missing(struct attached *process, int64_t now_ns) {
+  for (struct attached_thread **at = &process->threads; *at;) {
+    struct attached_thread *thread = *at;
+    if (thread->listing == process->listing) {
+      at = &thread->next;
+    } else {
+      *at = thread->next;
+      end_thread(thread, now_ns);
+    }
+  }
+}
+
+/* Begins new threads, and ends those that are not there any more. */
+static void list_threads(struct attached *process, int64_t now_ns) {
+  bool names = now_ns - process->named_ns >= NAME_NS;
+  process->listing++;
+  process->listed_ns = now_ns;
+  if (names) process->named_ns = now_ns;
+  rewinddir(process->tasks);
+  for (struct dirent *each; (each = readdir(process->tasks));) {
+    pid_t tid = (pid_t)strtol(each->d_name, NULL, 10);
+    struct attached_thread *thread = tid > 0 ? find_thread(process, tid) : NULL;
+    if (tid > 0 && !thread) thread = begin_thread(process, tid, now_ns);
+    if (!thread) continue;
+    thread->listing = process->listing;
+    if (names || !thread->name[0]) proc_name(process->start.pid, tid, thread->name, sizeof thread->name);
+  }
+  end_missing(process, now_ns);
+}
+
+/* ---- processes ---- */
+
+static void forget(struct attached *process, int64_t now_ns) {
+  for (struct attached **at = &first; *at; at = &(*at)->next) {
+    if (*at != process) continue;
+    *at = process->next;
+    break;
+  }
+  process->listing++;
+  end_missing(process, now_ns);
+  attached_close_writer(process);
+  if (process->tasks) closedir(process->tasks);
+  if (process->pid_fd >= 0) close(process->pid_fd);
+  free(process);
+}
+
+static void end(struct attached *process, int64_t now_ns) {
+  int status;
+  struct attached *parent = find_pid(process->start.parent_pid);
+  if (parent && parent->writer.process == process->start.parent && proc_zombie_status(process->start.pid, &status))
+    attached_write_reaped(parent, process->start.pid, status, now_ns);
+  forget(process, now_ns);
+}
+
+static struct attached *create(const struct request *request) {
+  struct attached *process = calloc(1, sizeof *process);
+  if (!process) return NULL;
+  process->start = request->start;
+  process->python = request->python;
+  process->pid_fd = proc_pid_fd(request->start.pid);
+  process->tasks = proc_tasks(request->start.pid);
+  if (process->tasks) return process;
+  if (process->pid_fd >= 0) close(process->pid_fd);
+  free(process);
+  return NULL;
+}
+
+/* Its interpreter was found: when the process was attached to, or called exec, it was not loaded yet. */
+static void find_python(struct attached *process, const struct request *request, int64_t now_ns) {
+  process->python = request->python;
+  process->source.interpreter = request->python.images;
+  process->start.stacks = request->start.stacks;
+  process->start.python_version = request->start.python_version;
+  for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
+    if (attached_thread_at(thread->entry % SPOOL_THREAD_TABLE, thread->id))
+      fill_python(entries_at(thread->entry), process);
+  }
+  entries_changed();
+  uint16_t cause = process->start.cause;
+  process->start.cause = START_OF_PYTHON;
+  attached_write_start(process, request->texts, now_ns);
+  process->start.cause = cause;
+}
+
+static void begin(const struct request *request, int64_t now_ns) {
+  struct attached *before = find_pid(request->start.pid), *process = create(request);
+  if (!process) return;
+  if (before) {
+    process->start.cause = CAUSE_EXEC;
+    process->start.parent = before->writer.process;
+    attached_write_exec(before, now_ns);
+    forget(before, now_ns);
+  } else {
+    struct attached *parent = find_pid(request->start.parent_pid);
+    process->start.parent = parent ? parent->writer.process : 0;
+  }
+  process->writer = (struct spool_writer){.process = spool_new_process(), .pid = request->start.pid};
+  process->start.thread = spool_new_thread();
+  find_source(process);
+  process->next = first;
+  first = process;
+  attached_write_start(process, request->texts, now_ns);
+  list_threads(process, now_ns);
+}
+
+void attached_update(int64_t now_ns, bool all) {
+  for (struct request *request; (request = attached_next_request());) {
+    struct attached *known = find_pid(request->start.pid);
+    if (request->start.cause != START_OF_PYTHON) {
+      begin(request, now_ns);
+    } else if (known) {
+      find_python(known, request, now_ns);
+    }
+    free(request);
+  }
+  for (struct attached *process = first, *next; process; process = next) {
+    next = process->next;
+    if (proc_has_ended(process->pid_fd)) {
+      end(process, now_ns);
+    } else if (all || now_ns - process->listed_ns >= LIST_NS || proc_count(process->tasks) != process->count) {
+      list_threads(process, now_ns);
+      if (!process->count) end(process, now_ns);
+    }
+  }
+}
+
+void attached_settle(int64_t now_ns) {
+  for (struct attached *process = first; process; process = process->next) {
+    for (struct attached_thread *thread = process->threads; thread; thread = thread->next)
+      attached_charge_rest(thread, now_ns);
+  }
+}
+
+void attached_resume(void) {
+  for (struct attached *process = first; process; process = process->next) {
+    for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
+      struct schedule schedule;
+      int fd = proc_open_schedule(process->start.pid, thread->tid);
+      if (fd >= 0 && proc_schedule(fd, &schedule)) {
+        thread->paused_ns += schedule.run_ns - thread->charged_ns;
+        thread->run_ns = thread->charged_ns = schedule.run_ns;
+      }
+      if (fd >= 0) close(fd);
+    }
+  }
+}

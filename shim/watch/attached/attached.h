@@ -1,0 +1,107 @@
+/* Processes that were started without the recorder and are observed from outside alone. Nothing runs inside them, so the
+ * watcher writes what the shim would have written: their starts and ends, those of their threads, the entries of these in the
+ * thread table, and CPU ticks. docs/design/attach.md gives the reasons.
+ *
+ * Only the watcher's thread calls these functions, except for attached_request. */
+#ifndef SCALENE_TRACE_WATCH_ATTACHED_ATTACHED_H
+#define SCALENE_TRACE_WATCH_ATTACHED_ATTACHED_H
+
+#include <dirent.h>
+#include <sys/types.h>
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/native/image.h"
+#include "shared/spool.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A thread of an attached process. Times are in ns, CPU times those of its schedstat. */
+struct attached_thread {
+  struct attached_thread *next; /* of the same process */
+  struct attached *process;
+  pid_t tid;
+  uint32_t id;      /* in the recording */
+  uint32_t entry;   /* its index in the thread table; SPOOL_THREAD_TABLE = the table was full */
+  uint32_t listing; /* process.listing when it was last found alive */
+  int64_t cpu_start_ns;
+  int64_t run_ns;          /* CPU time when it was last observed, */
+  int64_t charged_ns;      /* up to which it was charged to ticks, */
+  int64_t paused_ns;       /* and what of it was used while the recording was paused */
+  int64_t system_seen_ns;  /* kernel time, in the kernel's steps of 10 ms: when it was last observed, */
+  int64_t system_ns;       /* what of it was charged, */
+  int64_t system_start_ns; /* and what it was at the beginning */
+  uint64_t stack;          /* stack and flags of its last tick */
+  uint32_t flags;
+  bool had_tick;
+  char name[16];
+};
+
+/* A process, from its attaching or from its exec to its end or to the next exec. */
+struct attached {
+  struct attached *next;
+  struct record_process_start start;
+  struct thread_entry python; /* what is known of its interpreter, in the fields of an entry that say so */
+  struct image_source source; /* list 0 = there is none */
+  struct spool_writer writer;
+  struct attached_thread *threads;
+  DIR *tasks; /* its threads, in /proc; follows the process even if another one gets its pid */
+  int pid_fd;
+  uint32_t count, listing;
+  int64_t listed_ns, named_ns;
+};
+
+/* Asks for a process to be attached to. `start`: its start record, followed by the texts that belong to it; thread, t_ns and
+ * parent are filled in later. `python`: of its interpreter: python_version, runtime, runtime_bytes, code_type, and as `images`
+ * an address in the interpreter's code; all 0 if it has none. A process with that pid that is attached already has called
+ * exec. False = there is no memory. May be called from any thread. */
+bool attached_request(const struct record_process_start *start, const char *texts, const struct thread_entry *python);
+/* Takes the next request, for the caller to free; null = there is none. */
+struct request *attached_next_request(void);
+
+/* Begins what was asked for, and follows which threads there are and which processes have ended; `all`: also
+ * where it is only seldom that one thread ends and another begins in between. `now_ns` is CLOCK_MONOTONIC. */
+void attached_update(int64_t now_ns, bool all);
+/* The recording ends, or is paused: charges what was used since the last ticks. */
+void attached_settle(int64_t now_ns);
+/* The recording goes on after a pause: what threads have used in it is charged to no tick. */
+void attached_resume(void);
+/* Returns the process of this id and pid; null = it is not an attached one. */
+struct attached *attached_find(uint32_t process, pid_t pid);
+/* Returns the thread `id` in this entry of the thread table; null = it is not one of an attached process. */
+struct attached_thread *attached_thread_at(uint32_t entry, uint32_t id);
+
+struct request {
+  struct request *next;
+  struct record_process_start start;
+  struct thread_entry python;
+  char texts[]; /* start.exe_bytes + start.argv_bytes */
+};
+
+/* ---- ticks.c: which stack a thread's CPU time is charged to ---- */
+
+/* Reads the stack of a thread, and stores its hash and TICK_* flags. False = it could not be read consistently. */
+typedef bool (*attached_reader)(void *context, uint64_t *stack, uint32_t *flags);
+/* A poll has found the thread with this CPU time. `runs`: it was running, so what it has used since its last tick becomes a
+ * tick with the stack that it has now, which `read` reads. */
+void attached_charge(struct attached_thread *thread, int64_t run_ns, bool runs, attached_reader read, void *context);
+/* Charges what is left when the thread ends, or the recording: it goes to the stack of the last tick. */
+void attached_charge_rest(struct attached_thread *thread, int64_t now_ns);
+
+/* ---- records.c: what is written for an attached process ---- */
+
+void attached_write_start(struct attached *process, const char *texts, int64_t now_ns);
+/* The end of its image by exec. */
+void attached_write_exec(struct attached *process, int64_t now_ns);
+/* How the process `child` of this one has ended; `status` as waitpid gives it. */
+void attached_write_reaped(struct attached *process, pid_t child, int status, int64_t now_ns);
+void attached_write_thread_start(const struct attached_thread *thread, int64_t now_ns);
+void attached_write_thread_end(const struct attached_thread *thread, int64_t now_ns);
+/* A tick that stands for all CPU time of the thread since the last one. `flags`: TICK_*. */
+void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_t flags, int64_t now_ns);
+/* The process writes nothing more: its chunk is closed. */
+void attached_close_writer(struct attached *process);
+
+#pragma GCC visibility pop
+
+#endif
