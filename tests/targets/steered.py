@@ -1,14 +1,17 @@
 """Works in phases that it is told on stdin, one word a line, and says when each is done.
 
 work: half a second of CPU time in a function of its own; paused: the same in another; hold: keeps 30,000,000 bytes;
-keep: keeps 50,000,000 more; drop: lets the first go; threads: 40 threads, one after the other, of 10 ms each; copy: copies
-200 times 1,000,000 bytes; small: keeps half a million floats; cover, uncover: an allocator of tracemalloc around
-Python's; allocators, copying: say in which files the functions of Python's allocators MEM and OBJ are, and those that copy for
-the interpreter; quit.
+keep: keeps 50,000,000 more; scan: 0.3 s of CPU time that allocate nothing; drop: lets the first go; threads: 40 threads,
+one after the other, of 10 ms each; copy: copies 200 times 1,000,000 bytes; small: keeps half a million floats; many: keeps
+one and a half million more; forget: lets those go; peaks: keeps 3,000 new blocks of 200,000 bytes; mapping: maps a gibibyte
+without reserve; touch: a new thread touches 200 MiB of it; save, restore: remembers Python's allocators MEM and OBJ, and sets
+them again; cover, uncover: an allocator of tracemalloc around Python's; allocators, copying: say in which files the functions
+of Python's allocators MEM and OBJ are, and those that copy for the interpreter; quit.
 """
 
 import ctypes
 import json
+import mmap
 import sys
 import threading
 import time
@@ -38,8 +41,14 @@ def keep():
     kept["keep"] = bytearray(50_000_000)  # LINE: keep
 
 
+def scan():
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end:
+        kept["hold"].count(1)
+
+
 def drop():
-    kept.pop("hold")
+    kept.pop("hold")  # LINE: drop
 
 
 def extra():
@@ -61,6 +70,44 @@ def threads():
 
 def small():
     kept["small"] = [float(i) for i in range(500_000)]  # LINE: small
+
+
+def many():
+    kept["many"] = [float(i) for i in range(1_500_000)]
+
+
+def forget():
+    kept.pop("many")
+
+
+def peaks():
+    kept["peaks"] = [bytes(200_000) for _ in range(3000)]
+
+
+def mapping():
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
+    kept["mapping"] = mmap.mmap(-1, 1 << 30, flags=flags)
+
+
+def touch():
+    def each_page():
+        for at in range(0, 200 << 20, mmap.PAGESIZE):
+            kept["mapping"][at] = 1
+
+    thread = threading.Thread(target=each_page)
+    thread.start()
+    thread.join()
+
+
+def save():
+    for domain in (1, 2):
+        kept[domain] = (ctypes.c_void_p * 5)()
+        ctypes.pythonapi.PyMem_GetAllocator(domain, kept[domain])
+
+
+def restore():
+    for domain in (1, 2):
+        ctypes.pythonapi.PyMem_SetAllocator(domain, kept[domain])
 
 
 cover, uncover = tracemalloc.start, tracemalloc.stop

@@ -43,6 +43,12 @@ def heap(live: Steered) -> Json:
     return rows(live.trace, "heap")[-1]
 
 
+def lowest_footprint(trace: Path) -> int:
+    """The smallest in any record, in bytes."""
+    lowest: int = min(row["footprint_bytes"] for kind in ("memory", "heap") for row in rows(trace, kind))
+    return lowest
+
+
 def both_ways(tmp_path: Path, python: Interpreter, *words: str) -> tuple[Json, Json, Json]:
     """The heap of a program that was told ``words``, recorded from its start, and resumed after the first word; and the
     lines of that."""
@@ -213,6 +219,100 @@ for _ in range(300):
         live.process.communicate(b"\n", timeout=PATIENCE_S)
     growth = [line["growth_bytes"] or 0 for line in report(live.trace)["lines"]]
     assert sum(growth) < 5_000_000, "10 MB were allocated in the pause"
+
+
+def test_what_many_threads_have_allocated_in_the_pause_is_not_missing_when_it_is_freed(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    """Each has counted little that is not in the footprint yet, but together they have 67 MB."""
+    code = """
+import sys, threading
+def allocate():
+    kept.append([bytes(3000) for _ in range(75)])
+    allocated.wait()
+    end.wait()
+kept, end, allocated = [], threading.Event(), threading.Barrier(301)
+threading.stack_size(256 << 10)
+for _ in range(300):
+    threading.Thread(target=allocate).start()
+allocated.wait()
+print(1, flush=True)
+sys.stdin.readline()
+last = bytearray(3_000_000)
+kept.clear()
+last = [bytearray(1_000_000) for _ in range(12)]
+end.set()
+"""
+    with steered(tmp_path / "t.parquet", any_python, "--pause-at-start", program=["-c", code]) as live:
+        assert live.process.stdout is not None
+        live.process.stdout.readline()
+        live.control("resume")
+        live.process.communicate(b"\n", timeout=PATIENCE_S)
+        assert live.process.returncode == 0
+    assert lowest_footprint(live.trace) >= 0
+
+
+def test_new_peaks_cost_little_while_an_allocator_is_around_pythons(any_python: Interpreter, tmp_path: Path) -> None:
+    """What the pools hold is not known then, and is not added up at each of them."""
+    with steered(tmp_path / "all.parquet", any_python) as live:
+        whole = live.tell("many", "cover", "peaks")
+        assert live.quit() == 0
+    with steered(tmp_path / "late.parquet", any_python, "--pause-at-start") as live:
+        live.tell("many", "cover")
+        live.control("resume")
+        late = live.tell("peaks")
+        assert live.quit() == 0
+    assert losses(report(live.trace))["allocator_covered"] == 1
+    assert late["cpu_s"] < 5 * whole["cpu_s"] + 0.05
+
+
+def test_pools_are_counted_anew_when_the_allocators_are_wrapped_again(any_python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", any_python, "--pause-at-start") as live:
+        live.tell("small", "save")
+        live.control("resume")
+        live.tell("copy")  # which stops, and the allocators are wrapped
+        live.control("pause")
+        unwrapped = live.tell("restore", "many", "allocators")["said"]
+        live.control("resume")
+        wrapped = live.tell("copy", "allocators")["said"]
+        live.tell("forget", "copy")
+        assert live.quit() == 0
+    assert not set(unwrapped) & set(OURS) and wrapped == OURS
+    assert losses(report(live.trace))["allocator_covered"] == 1
+    pools = max(row["pool_bytes"] for row in rows(live.trace, "heap"))
+    assert 4 * FLOATS < pools < 5 * FLOATS, "those of both lists, and what the interpreter has"
+    assert lowest_footprint(live.trace) >= 0
+
+
+@pytest.mark.parametrize("pause", ["at the start", "later"])
+def test_pages_that_a_thread_of_the_pause_has_touched_belong_to_no_line(
+    pause: str, any_python: Interpreter, tmp_path: Path
+) -> None:
+    """In a pause that begins later, the main thread has no tick, so that only the new one knows of it."""
+    options = ["--pause-at-start"] if pause == "at the start" else []
+    with steered(tmp_path / "t.parquet", any_python, *options) as live:
+        live.tell("mapping")
+        if pause == "later":
+            live.control("pause")
+        live.tell("touch")
+        live.control("resume")
+        live.tell("work", "copy")
+        assert live.quit() == 0
+    assert max(row["footprint_bytes"] for row in rows(live.trace, "heap")) > 200 << 20
+    growth = [line["growth_bytes"] or 0 for line in report(live.trace)["lines"]]
+    assert sum(growth) < 20 << 20, "200 MiB were touched"
+
+
+@pytest.mark.parametrize("words", [["drop"], ["scan", "drop"]], ids=" ".join)
+def test_a_large_free_right_after_is_on_its_line(words: list[str], any_python: Interpreter, tmp_path: Path) -> None:
+    """The second time, a tick has wrapped the allocators before, so the block is freed by Python's."""
+    with steered(tmp_path / "t.parquet", any_python, "--pause-at-start") as live:
+        live.tell("hold")
+        live.control("resume")
+        live.tell(*words)
+        assert live.quit() == 0
+    growth = lines_of(report(live.trace), FILE)[line_of("steered", "drop")]["growth_bytes"]
+    assert growth == pytest.approx(-30_000_000, abs=10_000)
 
 
 @pytest.mark.parametrize("binding", ["lazy", "now"])
