@@ -207,13 +207,12 @@ static bool read_state(struct watched *thread, char *state) {
 }
 
 static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
-  char state[STATE_BYTES], after[STATE_BYTES];
+  char state[STATE_BYTES];
   bool truncated = false;
   if (!read_state(thread, state)) return false;
   uintptr_t frame = innermost(state);
   read_chunk(state, frame);
   if (!collect(frame, &truncated) || !chain_verify(&target, &scratch)) return false;
-  if (moving && (!read_state(thread, after) || innermost(after) != frame)) return false;
   if (truncated) loss_add(LOSS_deep_stack);
   *hash = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
   return true;

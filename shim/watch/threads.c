@@ -43,6 +43,8 @@ static uint32_t process_end;  /* one past the highest entry that was ever used *
 static uint32_t seen_changes; /* header.table_changes when the last complete update began */
 static uint32_t new_changes;  /* the same for the update that is under way */
 static uint32_t next_entry;   /* where an update continues that has used up its time */
+static int64_t passed_at_ns;  /* time of the last pass; 0 = there was none since the start or a pause */
+static int64_t passed_ns;     /* from the pass before to the one that is under way */
 static int64_t resumed_ns;    /* end of the last pause of the recording; 0 = there was none */
 
 /* ---- processes ---- */
@@ -255,6 +257,7 @@ void threads_pause(int64_t now_ns) {
 
 void threads_resume(int64_t now_ns) {
   resumed_ns = now_ns;
+  passed_at_ns = 0;
   seen_changes = atomic_load((_Atomic uint32_t *)&spool->table_changes) - 1;
 }
 
@@ -272,8 +275,8 @@ static bool read_running(void *context, uint64_t *stack, uint32_t *flags) {
 static void charge_cpu(struct watched *thread) {
   if (!thread->process->attached) return;
   struct attached_thread *found = attached_thread_at(threads_index(thread), thread->entry.thread);
-  bool runs = thread->condition == CONDITION_RUNNING;
-  if (found) attached_charge(found, thread->seen.run_ns, runs, read_running, thread);
+  struct attached_poll poll = {thread->seen, thread->condition == CONDITION_RUNNING, passed_ns};
+  if (found) attached_charge(found, &poll, read_running, thread);
 }
 
 static void poll_thread(struct watched *thread) {
@@ -338,6 +341,8 @@ static void poll_process(struct process *process, int64_t now_ns, bool all) {
 }
 
 void threads_poll(int64_t now_ns, bool all) {
+  passed_ns = passed_at_ns ? now_ns - passed_at_ns : 0;
+  passed_at_ns = now_ns;
   for (uint32_t i = 0; i < process_end; i++) {
     struct process *process = &processes[i];
     int64_t pause_ns = rest_pause(process, CLOCK_SHARE, CLOCK_THREAD_NS, CLOCK_MOST_THREAD_NS);

@@ -13,6 +13,7 @@
 /* Mean pause between two passes. Each is drawn at random between half of it and one and a half of it, so that no
  * program can keep in step with the passes. */
 #define PERIOD_NS 10000000
+#define LEAST_PERIOD_NS 1000000
 #define LONGEST_PERIOD_NS 50000000
 #define PAUSED_PERIOD_NS 50000000 /* between two questions whether a paused recording goes on */
 #define IDLE_SHARE 200            /* if all processes rest, the period grows to 1/200 of the length of the rest */
@@ -32,18 +33,26 @@ static void sleep_for(int64_t pause_ns) {
   pthread_mutex_unlock(&lock);
 }
 
+/* Passes are the ticks of attached processes, so they come as often as ticks were asked for. */
+static int64_t shortest_period(void) {
+  int64_t asked_ns = attached_any() ? (int64_t)spool->cpu_interval_ns : PERIOD_NS;
+  return asked_ns > PERIOD_NS ? PERIOD_NS : asked_ns < LEAST_PERIOD_NS ? LEAST_PERIOD_NS : asked_ns;
+}
+
 static int64_t next_pause(uint64_t *random, int64_t now_ns) {
-  int64_t idle_ns = now_ns - threads_idle_since(now_ns), period_ns = idle_ns / IDLE_SHARE;
-  if (period_ns < PERIOD_NS) period_ns = PERIOD_NS;
+  int64_t idle_ns = now_ns - threads_idle_since(now_ns), period_ns = idle_ns / IDLE_SHARE, least_ns = shortest_period();
+  if (period_ns < least_ns) period_ns = least_ns;
   if (period_ns > LONGEST_PERIOD_NS) period_ns = LONGEST_PERIOD_NS;
   return period_ns / 2 + (int64_t)(random_next(random) % (uint64_t)period_ns);
 }
 
-/* Returns `pause_ns`, or a longer pause if the watcher has used more CPU time than its budget. */
+/* Returns `pause_ns`, or a longer pause if the watcher has used more CPU time than its budget, which is larger where shorter
+ * periods were asked for. */
 static int64_t within_budget(int64_t pause_ns, int64_t started_ns, int64_t started_cpu_ns) {
+  int64_t share = BUDGET_SHARE * shortest_period() / PERIOD_NS;
   int64_t spent_ns = clock_thread_cpu_ns() - started_cpu_ns;
-  int64_t granted_ns = BUDGET_NS + (clock_now_ns() - started_ns) / BUDGET_SHARE;
-  int64_t over_ns = (spent_ns - granted_ns) * BUDGET_SHARE;
+  int64_t granted_ns = BUDGET_NS + (clock_now_ns() - started_ns) / share;
+  int64_t over_ns = (spent_ns - granted_ns) * share;
   if (over_ns > LONGEST_SLEEP_NS) over_ns = LONGEST_SLEEP_NS;
   return over_ns > pause_ns ? over_ns : pause_ns;
 }

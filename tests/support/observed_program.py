@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.interpreters import Interpreter
 from tests.support.paths import PATIENCE_S
-from tests.support.recording import Finished, environment, run, target, tool
+from tests.support.recording import Finished, Recording, environment, run, target, tool
 
 
 class Observed:
@@ -117,3 +117,24 @@ def until(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert time.monotonic() < end_s, "waited in vain"
         time.sleep(0.02)
+
+
+def record_attached(trace: Path, program: Sequence[str | Path], python: Interpreter, *options: str) -> Recording:
+    """Runs a program of Python and records it from outside from its first instruction on: it is a stopped shell until the
+    recorder has attached to it. So its stopwatches may be held against the trace."""
+    words = ["/bin/sh", "-c", 'kill -STOP $$; exec "$0" "$@"', str(python.path), *map(str, program)]
+    process = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(None)
+    )
+    try:
+        until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        with attached(trace, process.pid, *options) as recorder:
+            process.send_signal(18)
+            out, err = process.communicate(timeout=PATIENCE_S)
+            done = recorder.wait()
+        assert done.status == 0, done.stderr.decode()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate(timeout=PATIENCE_S)
+    return Recording(process.returncode, out, err, trace)

@@ -25,6 +25,8 @@
 static struct attached *first;
 static struct attached_thread *of_entry[SPOOL_THREAD_TABLE]; /* who was given an entry last */
 
+bool attached_any(void) { return first != NULL; }
+
 struct attached *attached_find(uint32_t process, pid_t pid) {
   for (struct attached *each = first; each; each = each->next) {
     if (each->writer.process == process && each->start.pid == pid) return each;
@@ -121,7 +123,8 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   close(fd);
   *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid};
   thread->id = tid == process->start.pid ? process->start.thread : spool_new_thread();
-  thread->run_ns = thread->charged_ns = thread->cpu_start_ns = schedule.run_ns;
+  thread->run_ns = thread->cpu_start_ns = schedule.run_ns;
+  thread->count = schedule.count;
   thread->system_start_ns = thread->system_ns = thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
   process->threads = thread;
   process->count++;
@@ -286,8 +289,9 @@ void attached_resume(void) {
       struct schedule schedule;
       int fd = proc_open_schedule(process->start.pid, thread->tid);
       if (fd >= 0 && proc_schedule(fd, &schedule)) {
-        thread->paused_ns += schedule.run_ns - thread->charged_ns;
-        thread->run_ns = thread->charged_ns = schedule.run_ns;
+        thread->paused_ns += schedule.run_ns - thread->run_ns;
+        thread->run_ns = schedule.run_ns;
+        thread->count = schedule.count;
       }
       if (fd >= 0) close(fd);
     }

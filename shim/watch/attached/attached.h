@@ -13,6 +13,7 @@
 #include "shared/base.h"
 #include "shared/native/image.h"
 #include "shared/spool.h"
+#include "watch/reading/proc.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -24,9 +25,11 @@ struct attached_thread {
   uint32_t id;      /* in the recording */
   uint32_t entry;   /* its index in the thread table; SPOOL_THREAD_TABLE = the table was full */
   uint32_t listing; /* process.listing when it was last found alive */
+  int64_t owed_ns;  /* time in which it was found running, but that no tick stands for yet */
+  uint64_t count;   /* how often it had got the CPU at the last poll, */
+  bool ran;         /* and whether it had it then */
   int64_t cpu_start_ns;
   int64_t run_ns;          /* CPU time when it was last observed, */
-  int64_t charged_ns;      /* up to which it was charged to ticks, */
   int64_t paused_ns;       /* and what of it was used while the recording was paused */
   int64_t system_seen_ns;  /* kernel time, in the kernel's steps of 10 ms: when it was last observed, */
   int64_t system_ns;       /* what of it was charged, */
@@ -66,6 +69,8 @@ void attached_update(int64_t now_ns, bool all);
 void attached_settle(int64_t now_ns);
 /* The recording goes on after a pause: what threads have used in it is charged to no tick. */
 void attached_resume(void);
+/* True if there is any. */
+bool attached_any(void);
 /* Returns the process of this id and pid; null = it is not an attached one. */
 struct attached *attached_find(uint32_t process, pid_t pid);
 /* Returns the thread `id` in this entry of the thread table; null = it is not one of an attached process. */
@@ -82,10 +87,16 @@ struct request {
 
 /* Reads the stack of a thread, and stores its hash and TICK_* flags. False = it could not be read consistently. */
 typedef bool (*attached_reader)(void *context, uint64_t *stack, uint32_t *flags);
-/* A poll has found the thread with this CPU time. `runs`: it was running, so what it has used since its last tick becomes a
- * tick with the stack that it has now, which `read` reads. */
-void attached_charge(struct attached_thread *thread, int64_t run_ns, bool runs, attached_reader read, void *context);
-/* Charges what is left when the thread ends, or the recording: it goes to the stack of the last tick. */
+/* What a poll of the thread has found. `runs`: it was running, or about to; `passed_ns`: time since the pass before. */
+struct attached_poll {
+  struct schedule schedule;
+  bool runs;
+  int64_t passed_ns;
+};
+/* A thread that had the CPU gets a tick with the stack that it has now, which `read` reads. */
+void attached_charge(struct attached_thread *thread, const struct attached_poll *poll, attached_reader read,
+                     void *context);
+/* The thread or the recording ends, or is paused. */
 void attached_charge_rest(struct attached_thread *thread, int64_t now_ns);
 
 /* ---- records.c: what is written for an attached process ---- */
@@ -97,7 +108,7 @@ void attached_write_exec(struct attached *process, int64_t now_ns);
 void attached_write_reaped(struct attached *process, pid_t child, int status, int64_t now_ns);
 void attached_write_thread_start(const struct attached_thread *thread, int64_t now_ns);
 void attached_write_thread_end(const struct attached_thread *thread, int64_t now_ns);
-/* A tick that stands for all CPU time of the thread since the last one. `flags`: TICK_*. */
+/* A tick that stands for what the thread is owed. `flags`: TICK_*. */
 void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_t flags, int64_t now_ns);
 /* The process writes nothing more: its chunk is closed. */
 void attached_close_writer(struct attached *process);

@@ -97,19 +97,19 @@ void attached_write_thread_end(const struct attached_thread *thread, int64_t now
 
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
 
-/* The kernel's time of a thread grows in steps of 10 ms, so what exceeds its CPU time is left to the next tick. */
+/* The kernel's time of a thread grows in steps of 10 ms, so what exceeds the tick's is left to the next one. */
 void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_t flags, int64_t now_ns) {
-  int64_t grown_ns = thread->run_ns - thread->charged_ns;
+  int64_t weight_ns = thread->owed_ns;
   int64_t in_kernel_ns = thread->system_seen_ns - thread->system_ns;
-  if (in_kernel_ns > grown_ns) in_kernel_ns = grown_ns;
+  if (in_kernel_ns > weight_ns) in_kernel_ns = weight_ns;
   if (in_kernel_ns < 0) in_kernel_ns = 0;
   struct record_tick tick = {.thread = thread->id, .t_ns = now_ns, .stack = stack};
   tick.cpu_ns = thread->run_ns - thread->paused_ns;
-  tick.user_ns = clamp_weight(grown_ns - in_kernel_ns);
+  tick.user_ns = clamp_weight(weight_ns - in_kernel_ns);
   tick.system_ns = clamp_weight(in_kernel_ns);
   tick.flags = (uint16_t)flags;
   for (int i = 0; i < TICK_OPCODES; i++) tick.opcodes[i] = NOT_READ;
-  thread->charged_ns = thread->run_ns;
+  thread->owed_ns = 0;
   thread->system_ns += in_kernel_ns;
   thread->stack = stack;
   thread->flags = flags;

@@ -1,9 +1,12 @@
-/* CPU ticks by polls: what py-spy and Tachyon do, but with weights.
+/* CPU ticks by polls: what py-spy and Tachyon do.
  *
- * The watcher passes at random times. A thread that is found running in one pass of ten has used about a tenth of the time, so
- * its stack at that moment gets all CPU time since the last such pass, which schedstat has counted exactly. So sums are exact,
- * and the shares of lines are those of a random sample. A thread that is found waiting keeps its CPU time: its stack now is
- * not where it was used.
+ * The watcher passes at random times. A thread that is found running stands, with the stack that it has then, for the time
+ * since the pass before. So the shares of lines are those of a random sample, and the analysis scales each thread's sum to
+ * its exact CPU time. The growth of that CPU time itself must not be the weight: the kernel brings it up to date only at its
+ * own ticks, when a thread is switched, and when it is asked for. A program that asks for it between two pieces of work would
+ * have each piece charged to the next one (measured: up to 12 points).
+ *
+ * A thread that was woken but has no CPU yet looks like one that runs. The number of times that it got the CPU tells.
  *
  * Neither the interrupted instruction nor its kind is known, so the analysis cannot tell Python's time from native time. */
 #include "formats/spool/spool.h"
@@ -14,18 +17,26 @@
 #include "watch/attached/attached.h"
 #include "watch/reading/proc.h"
 
-#define LEAST_REST_NS 100000
-
-/* Half of the interval: where passes come at times between half of it and one and a half, each becomes a tick. */
+/* Half of the interval, since the times between passes vary by that much. */
 static bool is_due(const struct attached_thread *thread) {
-  return thread->run_ns - thread->charged_ns >= (int64_t)(spool->cpu_interval_ns / 2);
+  return thread->owed_ns >= (int64_t)(spool->cpu_interval_ns / 2);
 }
 
-void attached_charge(struct attached_thread *thread, int64_t run_ns, bool runs, attached_reader read, void *context) {
+static bool has_cpu(const struct attached_thread *thread, const struct attached_poll *poll) {
+  return poll->runs && (thread->ran || poll->schedule.count != thread->count);
+}
+
+void attached_charge(struct attached_thread *thread, const struct attached_poll *poll, attached_reader read,
+                     void *context) {
   uint64_t stack = 0;
   uint32_t flags = 0;
-  thread->run_ns = run_ns;
-  if (!runs || !is_due(thread)) return;
+  bool runs = has_cpu(thread, poll);
+  thread->ran = runs;
+  thread->count = poll->schedule.count;
+  thread->run_ns = poll->schedule.run_ns;
+  if (!runs) return;
+  thread->owed_ns += poll->passed_ns;
+  if (!is_due(thread)) return;
   if (!read(context, &stack, &flags)) {
     loss_add(LOSS_torn_stack);
     flags |= TICK_TORN;
@@ -35,7 +46,9 @@ void attached_charge(struct attached_thread *thread, int64_t run_ns, bool runs, 
   attached_write_tick(thread, stack, flags, clock_now_ns());
 }
 
+/* A tick of no weight: with it comes the CPU time until now, to which the others are scaled. */
 void attached_charge_rest(struct attached_thread *thread, int64_t now_ns) {
-  if (!thread->had_tick || thread->run_ns - thread->charged_ns < LEAST_REST_NS) return;
-  attached_write_tick(thread, thread->stack, thread->flags, now_ns);
+  thread->owed_ns = 0;
+  thread->ran = false;
+  if (thread->had_tick) attached_write_tick(thread, thread->stack, thread->flags, now_ns);
 }

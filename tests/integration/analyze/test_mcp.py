@@ -362,6 +362,7 @@ def test_the_server_opens_the_trace_and_nothing_else(tmp_path: Path, hostile: Pa
     command = [
         needed("strace"),
         "-f",
+        "--seccomp-bpf",
         "-qq",
         "-A",
         "-e",
