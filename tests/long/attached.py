@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.long.tachyon import NAMES, PROGRAM, spread, truth_of, worst_error
 from tests.support.dated_results import write_result
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.observed_program import record_attached
 from tests.support.recording import bare, report
+from tests.support.timed_functions import NAMES, PROGRAM, spread, truth_of, worst_error
 
 Figures = dict[str, list[float]]
 

@@ -11,28 +11,20 @@ and ranges, and writes a dated result into ``benchmarks/results/``.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
-import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tests.support.dated_results import write_result
 from tests.support.interpreters import interpreters
-from tests.support.recording import target, tool
+from tests.support.recording import tool
+from tests.support.timed_functions import NAMES, PROGRAM, Lines, spread, truth_of, worst_error
 
-PROGRAM = target("timed_functions")
 #: The first version that has Tachyon.
 FIRST = (3, 15)
-NAMES = ("python", "native", "calls", "kernel", "threads", "waits")
-#: Functions that others call: the program measures both together.
-_PART_OF = {"three": "calls", "fibonacci": "numbers"}
-
-Lines = dict[int, float]
 Figures = dict[str, dict[str, list[float]]]
 
 
@@ -88,38 +80,6 @@ METHODS = {
     "Tachyon, 1 ms": tachyon(),
     "Tachyon, fastest": tachyon("-r", "1000khz", "-a"),
 }
-
-
-def functions() -> dict[int, str]:
-    """The measured function that each line belongs to."""
-    found = {}
-    for node in ast.parse(PROGRAM.read_text()).body:
-        if isinstance(node, ast.FunctionDef):
-            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), _PART_OF.get(node.name, node.name))
-    return found
-
-
-def worst_error(truth: dict[str, float], lines: Lines) -> float:
-    """The largest difference of a function's share of the time in all functions of the program's file, in points. The time of
-    its imports is left out: they come before the measured ones."""
-    of_line = functions()
-    spent: dict[str, float] = {}
-    for number, value in lines.items():
-        if name := of_line.get(number):
-            spent[name] = spent.get(name, 0.0) + value
-    whole, true_whole = sum(spent.values()) or 1.0, sum(truth.values())
-    return max(abs(100 * spent.get(name, 0.0) / whole - 100 * truth[name] / true_whole) for name in truth)
-
-
-def truth_of(out: str) -> dict[str, Any]:
-    """The program's own figures, on its last line that is JSON."""
-    found: dict[str, Any] = json.loads(next(line for line in reversed(out.splitlines()) if line.startswith("{")))
-    return found
-
-
-def spread(values: Sequence[float]) -> str:
-    """Median and range."""
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def measure(python: str, rounds: int) -> dict[str, Figures]:
