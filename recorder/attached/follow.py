@@ -20,15 +20,19 @@ _C = constants()
 #: Looking for children may take one part in this many of a processor, unless it takes more than 10 ms.
 _SHARE = 100
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+#: An interpreter is loaded soon after exec, and the recording of its lines begins when it is found.
+_SOON_S, _YOUNG_S = 0.005, 1.0
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A process that was attached to. ``has_python``: an interpreter was found in it."""
+    """A process that was attached to. ``has_python``: an interpreter was found in it; ``since_s``: when its image was first
+    seen (CLOCK_MONOTONIC)."""
 
     life: Life
     command: bytes
     has_python: bool
+    since_s: float
 
 
 class Follower:
@@ -46,19 +50,22 @@ class Follower:
         self._add(self.pid, _C["CAUSE_ROOT"])
         self.turn()
 
-    def turn(self) -> None:
+    def turn(self) -> float:
         """Attaches to new descendants, and again to processes that have called exec. Does nothing if the last time was not
-        long ago."""
+        long ago. Returns the seconds until the next turn."""
         now_s, began_s = time.monotonic(), time.thread_time()
         if now_s < self._next_s:
-            return
+            return self._next_s - now_s
         self._added_s = 0.0
         for pid in list(self._known):
             self._renew(pid)
         if self._with_children:
             self._find_children()
         spent_s = time.thread_time() - began_s - self._added_s
-        self._next_s = now_s + max(_PAUSE_S, min(spent_s * _SHARE, _LONGEST_PAUSE_S))
+        is_soon = any(not each.has_python and now_s - each.since_s < _YOUNG_S for each in self._known.values())
+        pause_s = max(_SOON_S if is_soon else _PAUSE_S, min(spent_s * _SHARE, _LONGEST_PAUSE_S))
+        self._next_s = now_s + pause_s
+        return pause_s
 
     def still_runs(self, pid: int, _: int) -> bool:
         """Does the process still run that was attached to under this pid?"""
@@ -114,7 +121,9 @@ class Follower:
             start.argv_bytes = len(command)
             texts += command
         _request(start, texts, _thread_entry(python))
-        self._known[pid] = _Known(life, command, python is not None)
+        known = self._known.get(pid)
+        since_s = known.since_s if known and cause == _C["START_OF_PYTHON"] else time.monotonic()
+        self._known[pid] = _Known(life, command, python is not None, since_s)
         self._added_s += time.thread_time() - began_s
 
 

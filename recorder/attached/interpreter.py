@@ -25,7 +25,8 @@ _RUNTIME_BYTES = 1024  # of pylayout.h
 _COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
 _TIME_LIMIT_S = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LARGEST_FILE = 1 << 28
+_LARGEST = 1 << 26
+_WRITABLE, _READ_ONLY = 2, 4
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,19 @@ def _read(descriptor: int, path: bytes) -> _File | None:
     return _File(found, int(loaded["vaddr"].min()) // _PAGE * _PAGE if len(loaded) else 0)
 
 
+def _constants(file: ElfFile) -> bytes:
+    """What is loaded to be read only; where that is one segment with the code, both."""
+    segments = file.segments()
+    loaded = segments[segments["type"] == PT_LOAD]
+    chosen = loaded[loaded["flags"] == _READ_ONLY]
+    chosen = chosen if len(chosen) > 1 else loaded[loaded["flags"] & _WRITABLE == 0]
+    return b"\0".join(file.read(int(each["offset"]), min(int(each["filesz"]), _LARGEST)) for each in chosen)
+
+
 def _version(file: ElfFile, symbols: dict[str, Symbol], path: bytes) -> int:
     if _VERSION in symbols:
         return int.from_bytes(data_at(file, symbols[_VERSION].address, 4), "little")
-    texts = set(_VERSION_TEXT.findall(file.read(0, min(file.size, _LARGEST_FILE))))
+    texts = set(_VERSION_TEXT.findall(_constants(file)))
     if len(texts) == 1:
         major, minor, patch = map(int, texts.pop())
         return major << 24 | minor << 16 | patch << 8 | _FINAL

@@ -18,6 +18,7 @@ PT_LOAD = 1
 _MOST_ROWS = 1 << 20
 _MOST_BYTES = 1 << 24
 _LONGEST_NAME = 4096
+_MOST_PLACES = 1000
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,21 @@ def dynamic_symbols(file: ElfFile, sections: Records, wanted: frozenset[bytes]) 
     """Those of the ``wanted`` symbols that the file defines, by name. Raises ValueError."""
     found: dict[str, Symbol] = {}
     for table in sections[sections["type"] == _SHT_DYNSYM]:
-        names = _strings(file, sections, table)
-        for symbol in _rows(file, _SYMBOL, table):
-            name = _name(names, int(symbol["name"]))
-            if name in wanted and symbol["shndx"]:
+        names, symbols = _strings(file, sections, table), _rows(file, _SYMBOL, table)
+        symbols = symbols[symbols["shndx"] != 0]
+        for name in wanted:
+            for symbol in symbols[np.isin(symbols["name"], _places(names, name))]:
                 found[name.decode()] = Symbol(int(symbol["value"]), int(symbol["size"]))
+    return found
+
+
+def _places(names: bytes, name: bytes) -> list[int]:
+    """Where the strings have this name: it may also be the end of another one."""
+    found, text = [], name + b"\0"
+    at = names.find(text)
+    while at >= 0 and len(found) < _MOST_PLACES:
+        found.append(at)
+        at = names.find(text, at + 1)
     return found
 
 

@@ -1,0 +1,68 @@
+"""A process that was attached to: lines within 3 points of the program's stopwatch, waits within 3 %."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter
+from tests.support.observed_program import record_attached
+from tests.support.recording import Json, figure, hold_median, line_of, lines_of, report, target
+from tests.support.timed_functions import PROGRAM, truth_of, worst_error
+
+WITHIN_PERCENT = 3
+WITHIN_POINTS = 3
+
+
+def error_percent(what: str, python: Interpreter, found_s: float, true_s: float) -> float:
+    """The error, which is printed too."""
+    error = 100 * (found_s / true_s - 1)
+    figure(f"attached, {what}", python, error, WITHIN_PERCENT, "percent")
+    return error
+
+
+def wait_on(found: Json, mark: str) -> float:
+    wait_s: float = lines_of(found, target("waits"))[line_of("waits", mark)]["wait_s"]
+    return wait_s
+
+
+@pytest.mark.measures
+def test_four_ways_of_waiting_are_on_their_lines(python: Interpreter, tmp_path: Path) -> None:
+    def measure(trace: Path) -> dict[str, float]:
+        done = record_attached(trace, [target("waits"), "four", "4"], python)
+        found = report(trace)
+        return {
+            name: error_percent(f"asleep in {name}", python, wait_on(found, name), true_s)
+            for name, true_s in done.facts.items()
+        }
+
+    hold_median(measure, tmp_path, WITHIN_PERCENT)
+
+
+@pytest.mark.measures
+def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_path: Path) -> None:
+    loop = range(line_of("waits", "compute-first"), line_of("waits", "compute-last") + 1)
+
+    def measure(trace: Path) -> dict[str, float]:
+        watches = record_attached(trace, [target("waits"), "gil", "3"], python).facts.values()
+        lines = lines_of(report(trace), target("waits"))
+        found_s = sum(row["waits"]["gil_s"] for number, row in lines.items() if number in loop)
+        true_s = sum(watch["wall_s"] - watch["run_s"] - watch["delay_s"] for watch in watches)
+        return {"for the GIL": error_percent("for the GIL", python, found_s, true_s)}
+
+    hold_median(measure, tmp_path, WITHIN_PERCENT)
+
+
+@pytest.mark.samples
+@pytest.mark.parametrize("name", ["native", "kernel"])
+def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: str) -> None:
+    def measure(trace: Path) -> dict[str, float]:
+        done = record_attached(trace, [PROGRAM, name], python, "--cpu-interval", "1ms")
+        rows = report(trace, "--all-lines")["lines"]
+        lines = {row["line"]: row["cpu_s"] for row in rows if row["file"] == str(PROGRAM)}
+        error = worst_error(truth_of(done.stdout.decode())["functions"], lines)
+        figure(f"attached, functions of {name}", python, error, WITHIN_POINTS, "points")
+        return {name: error}
+
+    hold_median(measure, tmp_path, WITHIN_POINTS)
