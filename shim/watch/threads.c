@@ -271,11 +271,22 @@ static bool read_running(void *context, uint64_t *stack, uint32_t *flags) {
   return whole;
 }
 
+/* True if a thread that is ready to run has a CPU: it was given one once more than it has left one. The counts must belong
+ * together, so the first is read before and after the second. */
+static bool has_cpu(const struct watched *thread, int64_t *run_ns) {
+  struct schedule now;
+  uint64_t left = proc_switches(thread->entry.pid, thread->entry.tid);
+  if (!proc_schedule(thread->schedule_fd, &now)) return false;
+  *run_ns = now.run_ns;
+  return now.count == thread->seen.count && now.count == left + 1;
+}
+
 /* Threads of attached processes have no other ticks. */
 static void charge_cpu(struct watched *thread) {
   if (!thread->process->attached) return;
   struct attached_thread *found = attached_thread_at(threads_index(thread), thread->entry.thread);
-  struct attached_poll poll = {thread->seen, thread->condition == CONDITION_RUNNING, passed_ns};
+  struct attached_poll poll = {thread->seen.run_ns, false, passed_ns};
+  if (thread->condition == CONDITION_RUNNING) poll.runs = has_cpu(thread, &poll.run_ns);
   if (found) attached_charge(found, &poll, read_running, thread);
 }
 

@@ -124,7 +124,6 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid};
   thread->id = tid == process->start.pid ? process->start.thread : spool_new_thread();
   thread->run_ns = thread->cpu_start_ns = schedule.run_ns;
-  thread->count = schedule.count;
   thread->system_start_ns = thread->system_ns = thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
   process->threads = thread;
   process->count++;
@@ -291,7 +290,6 @@ void attached_resume(void) {
       if (fd >= 0 && proc_schedule(fd, &schedule)) {
         thread->paused_ns += schedule.run_ns - thread->run_ns;
         thread->run_ns = schedule.run_ns;
-        thread->count = schedule.count;
       }
       if (fd >= 0) close(fd);
     }

@@ -13,7 +13,6 @@
 #include "shared/base.h"
 #include "shared/native/image.h"
 #include "shared/spool.h"
-#include "watch/reading/proc.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -26,8 +25,6 @@ struct attached_thread {
   uint32_t entry;   /* its index in the thread table; SPOOL_THREAD_TABLE = the table was full */
   uint32_t listing; /* process.listing when it was last found alive */
   int64_t owed_ns;  /* time in which it was found running, but that no tick stands for yet */
-  uint64_t count;   /* how often it had got the CPU at the last poll, */
-  bool ran;         /* and whether it had it then */
   int64_t cpu_start_ns;
   int64_t run_ns;          /* CPU time when it was last observed, */
   int64_t paused_ns;       /* and what of it was used while the recording was paused */
@@ -87,13 +84,13 @@ struct request {
 
 /* Reads the stack of a thread, and stores its hash and TICK_* flags. False = it could not be read consistently. */
 typedef bool (*attached_reader)(void *context, uint64_t *stack, uint32_t *flags);
-/* What a poll of the thread has found. `runs`: it was running, or about to; `passed_ns`: time since the pass before. */
+/* What a poll of the thread has found. `run_ns`: its CPU time; `runs`: it has a CPU; `passed_ns`: time since the pass before. */
 struct attached_poll {
-  struct schedule schedule;
+  int64_t run_ns;
   bool runs;
   int64_t passed_ns;
 };
-/* A thread that had the CPU gets a tick with the stack that it has now, which `read` reads. */
+/* A thread that has a CPU gets a tick with the stack that it has now, which `read` reads. */
 void attached_charge(struct attached_thread *thread, const struct attached_poll *poll, attached_reader read,
                      void *context);
 /* The thread or the recording ends, or is paused. */

@@ -6,7 +6,8 @@
  * own ticks, when a thread is switched, and when it is asked for. A program that asks for it between two pieces of work would
  * have each piece charged to the next one (measured: up to 12 points).
  *
- * A thread that was woken but has no CPU yet looks like one that runs. The number of times that it got the CPU tells.
+ * A thread that is ready to run but has no CPU looks like one that runs, and on a busy machine most are of that kind; the
+ * caller tells them apart.
  *
  * Neither the interrupted instruction nor its kind is known, so the analysis cannot tell Python's time from native time. */
 #include "formats/spool/spool.h"
@@ -22,19 +23,12 @@ static bool is_due(const struct attached_thread *thread) {
   return thread->owed_ns >= (int64_t)(spool->cpu_interval_ns / 2);
 }
 
-static bool has_cpu(const struct attached_thread *thread, const struct attached_poll *poll) {
-  return poll->runs && (thread->ran || poll->schedule.count != thread->count);
-}
-
 void attached_charge(struct attached_thread *thread, const struct attached_poll *poll, attached_reader read,
                      void *context) {
   uint64_t stack = 0;
   uint32_t flags = 0;
-  bool runs = has_cpu(thread, poll);
-  thread->ran = runs;
-  thread->count = poll->schedule.count;
-  thread->run_ns = poll->schedule.run_ns;
-  if (!runs) return;
+  thread->run_ns = poll->run_ns;
+  if (!poll->runs) return;
   thread->owed_ns += poll->passed_ns;
   if (!is_due(thread)) return;
   if (!read(context, &stack, &flags)) {
@@ -49,6 +43,5 @@ void attached_charge(struct attached_thread *thread, const struct attached_poll 
 /* A tick of no weight: with it comes the CPU time until now, to which the others are scaled. */
 void attached_charge_rest(struct attached_thread *thread, int64_t now_ns) {
   thread->owed_ns = 0;
-  thread->ran = false;
   if (thread->had_tick) attached_write_tick(thread, thread->stack, thread->flags, now_ns);
 }

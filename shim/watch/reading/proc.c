@@ -114,6 +114,15 @@ int64_t proc_system_ns(pid_t pid, pid_t tid) {
   return end && sscanf(end, format, &steps) == 1 ? (int64_t)steps * step_ns : 0;
 }
 
+uint64_t proc_switches(pid_t pid, pid_t tid) {
+  char text[4096];
+  unsigned long long voluntary, others;
+  if (read_file(pid, tid, "status", text, sizeof text) <= 0) return UINT64_MAX;
+  const char *at = strstr(text, "\nvoluntary_ctxt_switches:");
+  const char *format = "\nvoluntary_ctxt_switches: %llu nonvoluntary_ctxt_switches: %llu";
+  return at && sscanf(at, format, &voluntary, &others) == 2 ? voluntary + others : UINT64_MAX;
+}
+
 void proc_name(pid_t pid, pid_t tid, char *name, size_t size) {
   char text[64];
   ssize_t got = read_file(pid, tid, "comm", text, sizeof text);
