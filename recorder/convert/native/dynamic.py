@@ -49,7 +49,8 @@ def dynamic_symbols(file: ElfFile, sections: Records, wanted: frozenset[bytes]) 
 
 def _places(names: bytes, name: bytes) -> list[int]:
     """Where the strings have this name: it may also be the end of another one."""
-    found, text = [], name + b"\0"
+    found: list[int] = []
+    text = name + b"\0"
     at = names.find(text)
     while at >= 0 and len(found) < _MOST_PLACES:
         found.append(at)
