@@ -65,7 +65,8 @@ struct record_process_start {
 #define END_EXEC 3  /* exec replaced the image */
 /* exec failed, or a filter was refused: cancels the END_EXEC or END_FILTER before it, and the end of the thread. */
 #define END_NONE 4
-#define END_FILTER 5 /* a seccomp filter was set, and the process ran on unrecorded */
+#define END_UNKNOWN 6 /* an attached process has ended, and its parent has learned how before the watcher */
+#define END_FILTER 5  /* a seccomp filter was set, and the process ran on unrecorded */
 
 struct record_process_end {
   uint32_t head;

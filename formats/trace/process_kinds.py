@@ -36,7 +36,7 @@ PROCESS_KINDS: tuple[Kind, ...] = (
                 "end",
                 "string",
                 "",
-                "exit, quick_exit (_exit), exec, killed (by a signal), running (it ran on when the recording ended) or "
+                "exit, quick_exit (_exit), exec, killed (by a signal), running (it ran on when the recording ended), unknown (it was attached to, and nobody saw how it ended) or "
                 "filter (a seccomp filter was set, and the process ran on unrecorded)",
                 "no end was seen",
             ),

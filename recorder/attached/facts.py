@@ -4,6 +4,7 @@ gone, or when the recorder may not know."""
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 _DELETED = b" (deleted)"
 _AT_RANDOM = 25
 _LONGEST_ARGUMENTS = 1 << 16
+_NS_PER_STEP = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,18 @@ def life_of(pid: int) -> Life:
     return Life(int(_stat(pid)[19]), dict(_auxiliary(pid)).get(_AT_RANDOM, 0))
 
 
+def started_ns(pid: int) -> int:
+    """When the process was started (CLOCK_MONOTONIC), in steps of 10 ms."""
+    to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return int(_stat(pid)[19]) * _NS_PER_STEP - to_boot_ns
+
+
+def process_of(pid: int) -> int:
+    """The process that a thread belongs to."""
+    status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    return int(status.partition("\nTgid:")[2].split(None, 1)[0])
+
+
 def parent_of(pid: int) -> int:
     """The pid of the parent; 0 = it is in another pid namespace."""
     return int(_stat(pid)[1])
@@ -50,7 +64,7 @@ def ended_with(pid: int) -> int | None:
     """The status, as waitpid gives it, of a process that has ended and whose parent has not waited for it; None = unknown."""
     with suppress(OSError, IndexError, ValueError):
         fields = _stat(pid)
-        return int(fields[49]) if fields[0] == "Z" else None
+        return int(fields[49]) if fields[0] == "Z" and int(fields[17]) <= 1 else None
     return None
 
 
@@ -64,28 +78,29 @@ def children_of(pid: int) -> Iterator[int]:
 
 def command_of(pid: int) -> bytes:
     """Its command line, each word with a NUL at its end."""
-    with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+    with Path(_living(pid), "cmdline").open("rb") as file:
         return file.read(_LONGEST_ARGUMENTS)
 
 
 def executable_of(pid: int) -> bytes:
     """The path of its executable, in its own root."""
-    return os.fsencode(Path(f"/proc/{pid}/exe").readlink()).removesuffix(_DELETED)
+    return os.fsencode(Path(_living(pid), "exe").readlink()).removesuffix(_DELETED)
 
 
 def folder_of(pid: int) -> str:
     """Its current folder."""
-    return os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 (as in record.py)
+    return os.readlink(f"{_living(pid)}/cwd")  # noqa: PTH115 (as in record.py)
 
 
 def namespace_of(pid: int | str, kind: str) -> int:
     """The number of its namespace of this kind."""
-    return os.stat(f"/proc/{pid}/ns/{kind}").st_ino  # noqa: PTH116
+    place = _living(pid) if isinstance(pid, int) else f"/proc/{pid}"
+    return os.stat(f"{place}/ns/{kind}").st_ino  # noqa: PTH116
 
 
 def mappings_of(pid: int) -> Iterator[Mapping]:
     """The files that it has mapped."""
-    with Path(f"/proc/{pid}/maps").open("rb") as file:
+    with Path(_living(pid), "maps").open("rb") as file:
         for line in file:
             place, _, offset, device, inode, *path = line.rstrip(b"\n").split(None, 5)
             if path and inode != b"0":
@@ -97,7 +112,8 @@ def mappings_of(pid: int) -> Iterator[Mapping]:
 def open_mapped(pid: int, mapping: Mapping) -> int:
     """A descriptor for reading the file that is mapped, though another one may have its name by now. Raises OSError,
     FileNotFoundError if it cannot be found any more."""
-    names = (f"/proc/{pid}/exe", f"/proc/{pid}/root{os.fsdecode(mapping.path)}")
+    place = _living(pid)
+    names = (f"{place}/exe", f"{place}/root{os.fsdecode(mapping.path)}")
     for name in (*names, f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"):
         with suppress(OSError):
             found = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -107,12 +123,26 @@ def open_mapped(pid: int, mapping: Mapping) -> int:
     raise FileNotFoundError(os.fsdecode(mapping.path))
 
 
+def reader_of(pid: int) -> int:
+    """The id by which the memory of the process is read: that of a thread which has not ended, as its first one may have."""
+    return int(_living(pid).rpartition("/")[2])
+
+
+def _living(pid: int) -> str:
+    """The folder in /proc of the process, or of another thread when its first one has ended."""
+    place = f"/proc/{pid}"
+    if _stat(pid)[0] != "Z":
+        return place
+    others = (each for each in os.listdir(f"{place}/task") if each != str(pid))  # noqa: PTH208 (names are enough)
+    return next((f"{place}/task/{each}" for each in others), place)
+
+
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the state on."""
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _auxiliary(pid: int) -> Iterator[tuple[int, int]]:
-    data = Path(f"/proc/{pid}/auxv").read_bytes()
+    data = Path(_living(pid), "auxv").read_bytes()
     for at in range(0, len(data) - 15, 16):
         yield int.from_bytes(data[at : at + 8], "little"), int.from_bytes(data[at + 8 : at + 16], "little")

@@ -13,7 +13,17 @@ from typing import Any
 
 from ...formats.spool.layout import constants, ffi
 from ..shim_library import watch_library
-from .facts import Life, children_of, command_of, ended_with, executable_of, life_of, namespace_of, parent_of
+from .facts import (
+    Life,
+    children_of,
+    command_of,
+    ended_with,
+    executable_of,
+    life_of,
+    namespace_of,
+    parent_of,
+    started_ns,
+)
 from .interpreter import Interpreter, find_interpreter
 
 _C = constants()
@@ -43,6 +53,7 @@ class Follower:
         self.pid, self._count_loss = pid, count_loss
         self._with_children, self._with_arguments = with_children, with_arguments
         self._known: dict[int, _Known] = {}
+        self._refused: set[int] = set()
         self._next_s = self._added_s = 0.0
 
     def attach(self) -> None:
@@ -96,7 +107,7 @@ class Follower:
         while waiting:
             parent = waiting.pop()
             for child in children_of(parent):
-                if child not in self._known:
+                if child not in self._known and child not in self._refused and child != os.getpid():
                     with suppress(OSError, IndexError, ValueError):
                         self._add(child, self._cause(child, parent))
                         waiting.append(child)
@@ -108,6 +119,10 @@ class Follower:
 
     def _add(self, pid: int, cause: int) -> None:
         """Raises OSError."""
+        if any(namespace_of(pid, kind) != namespace_of("self", kind) for kind in ("mnt", "pid")):
+            self._refused.add(pid)
+            self._count_loss("attached_missed")
+            return
         began_s = time.thread_time()
         life, command, python = life_of(pid), command_of(pid), find_interpreter(pid)
         texts = executable_of(pid)
@@ -120,7 +135,7 @@ class Follower:
         if self._with_arguments:
             start.argv_bytes = len(command)
             texts += command
-        _request(start, texts, _thread_entry(python))
+        _request(start, texts, _thread_entry(python, started_ns(pid)))
         known = self._known.get(pid)
         since_s = known.since_s if known and cause == _C["START_OF_PYTHON"] else time.monotonic()
         self._known[pid] = _Known(life, command, python is not None, since_s)
@@ -138,9 +153,11 @@ def _start_record(pid: int, cause: int, python: Interpreter | None) -> Any:
     return start
 
 
-def _thread_entry(python: Interpreter | None) -> Any:
-    """What the watcher must know of the interpreter, in the fields of a thread table's entry."""
+def _thread_entry(python: Interpreter | None, start_ns: int) -> Any:
+    """What the watcher must know of the interpreter, in the fields of a thread table's entry; and when the process was started
+    (CLOCK_MONOTONIC)."""
     entry = ffi().new("struct thread_entry *")
+    entry.start_ns = start_ns
     if python is not None:
         entry.python_version = python.version if python.is_known else 0
         entry.runtime, entry.runtime_bytes = python.runtime, python.runtime_bytes

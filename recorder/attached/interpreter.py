@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..convert.native.dynamic import PT_LOAD, Symbol, data_at, dynamic_symbols, sections_of
 from ..convert.native.elf import ElfFile
 from ..shim_library import watch_library
-from .facts import Mapping, mappings_of, open_mapped
+from .facts import Mapping, mappings_of, open_mapped, reader_of
 
 _RUNTIME, _CODE, _LOOP, _VERSION = "_PyRuntime", "PyCode_Type", "_PyEval_EvalFrameDefault", "Py_Version"
 _WANTED = frozenset(name.encode() for name in (_RUNTIME, _CODE, _LOOP, _VERSION))
@@ -77,7 +77,7 @@ def _candidates(pid: int) -> Iterator[Mapping]:
     for each in mappings_of(pid):
         if each.offset == 0:
             first.setdefault((each.device, each.inode), each)
-    executable = os.stat(f"/proc/{pid}/exe").st_ino  # noqa: PTH116
+    executable = os.stat(f"/proc/{reader_of(pid)}/exe").st_ino  # noqa: PTH116
     named = [each for each in first.values() if b"libpython" in each.path.rpartition(b"/")[2]]
     yield from named
     yield from (each for each in first.values() if each.inode == executable)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import SetupError
 from ..rights.identity import read_identity
-from .facts import mappings_of, namespace_of
+from .facts import mappings_of, namespace_of, process_of, reader_of
 
 _YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 _DORMANT = "start the program with scalene-record --pause-at-start, which needs no permission"
@@ -21,6 +21,8 @@ def check_attachable(pid: int) -> None:
     from here."""
     if not Path(f"/proc/{pid}").exists():
         raise SetupError(f"There is no process {pid}. (In a container, pids are those that ps shows in the container.)")
+    if (process := process_of(pid)) != pid:
+        raise SetupError(f"{pid} is a thread of process {process}. Name the process: --pid {process}.")
     if pid == os.getpid():
         raise SetupError(f"Process {pid} is scalene-record itself.")
     if (number := _read_error(pid)) is not None:
@@ -45,7 +47,7 @@ def _read_error(pid: int) -> int | None:
     own = (ctypes.c_size_t * 2)(ctypes.addressof(data), len(data))
     other = (ctypes.c_size_t * 2)(start, len(data))
     libc.process_vm_readv.restype = ctypes.c_ssize_t
-    got = libc.process_vm_readv(pid, own, ctypes.c_ulong(1), other, ctypes.c_ulong(1), ctypes.c_ulong(0))
+    got = libc.process_vm_readv(reader_of(pid), own, ctypes.c_ulong(1), other, ctypes.c_ulong(1), ctypes.c_ulong(0))
     return None if got == len(data) else ctypes.get_errno() or errno.EIO
 
 

@@ -14,6 +14,10 @@ void loss_add(enum loss loss) {
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+void loss_add_many(enum loss loss, uint64_t count) {
+  if (spool) atomic_fetch_add((_Atomic uint64_t *)&spool->losses[loss], count);
+}
+
 void loss_flush_early(void) {
   for (int i = 0; i < LOSS_COUNT; i++) {
     uint64_t count = atomic_exchange(&early[i], 0);

@@ -15,6 +15,8 @@ enum loss {
 };
 /* Counts one loss. Context: signal. */
 void loss_add(enum loss loss);
+/* Counts `count` of them. Context: normal. */
+void loss_add_many(enum loss loss, uint64_t count);
 /* Adds the losses that were counted before the spool was open to the spool's counters. Context: normal. */
 void loss_flush_early(void);
 

@@ -142,7 +142,7 @@ static void observe_delay(struct watched *thread, const struct schedule *now, bo
   int64_t delay_ns = delay_owed(thread, now);
   if (delay_ns < DELAY_PORTION_NS || delay_ns < thread->delay_charged_ns / DELAY_SHARE) return;
   uint64_t stack = thread->stack;
-  if (moving && !stack_read(thread, true, &stack)) return;
+  if (moving && !stack_read(thread, &stack)) return;
   charge_delay(thread, delay_ns, stack, t_ns);
 }
 
@@ -207,7 +207,7 @@ static bool may_read_native(struct watched *thread, int64_t t_ns) {
 /* Returns the hash of the native stack, 0 = it cannot be read. The caller must verify that the thread did not run. */
 static uint64_t read_native(const struct watched *thread) {
   struct process *process = thread->process;
-  safe_read_of(process->pid, process->challenge);
+  safe_read_of(process_reads_by(thread), process->challenge);
   int64_t began_ns = clock_thread_cpu_ns();
   uint64_t native = 0;
   if (remote_images_refresh(&process->images, process->pid, thread->entry.images))
@@ -259,9 +259,9 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
     enum call_state state = proc_call(entry->pid, entry->tid, &poll->call);
     if (state != CALL_BLOCKED) return state;
     poll->class = class_of(thread, &poll->call);
-    safe_read_of(entry->pid, thread->process->challenge);
+    safe_read_of(process_reads_by(thread), thread->process->challenge);
     if (!safe_read_proves()) return CALL_GONE; /* of another program: nothing of the call must be recorded */
-    bool whole = stack_read(thread, false, &poll->stack);
+    bool whole = stack_read(thread, &poll->stack);
     poll->has_native = is_same(&thread->wait, poll->class, poll->stack) && is_at(&thread->wait, &poll->call) &&
                        may_read_native(thread, poll->t_ns);
     if (poll->has_native) poll->native = read_native(thread);
@@ -412,7 +412,8 @@ static bool observe_same(struct watched *thread, const struct poll *poll) {
 bool account_observe(struct watched *thread, int64_t period_ns) {
   struct poll poll = {.stack = 0};
   if (!proc_schedule(thread->schedule_fd, &poll.schedule)) return false;
-  if (!poll.schedule.count) return refuse(thread); /* this kernel does not count */
+  if (!poll.schedule.count && thread->process->attached) return true; /* it was found before it has run */
+  if (!poll.schedule.count) return refuse(thread);                    /* this kernel does not count */
   poll.t_ns = clock_now_ns();
   bool same = thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen);
   bool exists = same && !lacks_state(thread) ? observe_same(thread, &poll) : observe_changed(thread, &poll);

@@ -52,7 +52,7 @@ static void choose_layout(struct watched *thread) {
 
 bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
-  safe_read_of(process->pid, process->challenge);
+  safe_read_of(process_reads_by(thread), process->challenge);
   if (process->runtime != thread->entry.runtime) choose_layout(thread);
   target = (struct stack_target){process->layout, thread->entry.code_type, process->id, thread->entry.python_version,
                                  thread->entry.thread};
@@ -206,7 +206,7 @@ static bool read_state(struct watched *thread, char *state) {
   return false;
 }
 
-static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
+static bool walk(struct watched *thread, uint64_t *hash) {
   char state[STATE_BYTES];
   bool truncated = false;
   if (!read_state(thread, state)) return false;
@@ -218,12 +218,12 @@ static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
   return true;
 }
 
-bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
+bool stack_read(struct watched *thread, uint64_t *hash) {
   *hash = 0;
   if (!stack_aim(thread)) return true;
   for (int attempt = 0; attempt < 3; attempt++) {
     if (!thread->state && !find_state(thread, clock_now_ns())) return true;
-    if (walk(thread, moving, hash)) return true;
+    if (walk(thread, hash)) return true;
   }
   return false;
 }

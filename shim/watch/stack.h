@@ -9,9 +9,9 @@
 #pragma GCC visibility push(hidden)
 
 /* Reads the thread's stack, writes its new nodes to the spool, and stores the hash of the innermost one (0 = no stack).
- * False = torn. The caller must verify that the thread did not run in the meantime. `moving`: it may run, so the
- * innermost frame must be the same before and after the read. */
-bool stack_read(struct watched *thread, bool moving, uint64_t *hash);
+ * False = torn. If the thread runs in the meantime, the stack may be a mixture of two moments that are about a microsecond
+ * apart; a caller that does not want that must verify that it did not run. */
+bool stack_read(struct watched *thread, uint64_t *hash);
 /* From now on, all reads are of the thread's process. False = its Python cannot be read. */
 bool stack_aim(struct watched *thread);
 /* True if the thread has begun so recently that its PyThreadState may still be found soon. */

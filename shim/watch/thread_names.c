@@ -6,10 +6,13 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/objects/thread_name.h"
+#include "watch/asyncio.h"
 #include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
 
+#define SEARCH_NS 200000000 /* pause between two searches for the module threading */
+#define MODULE_DICT 16
 #define AT_ONCE 64 /* names that one poll reads */
 #define LEAST_PAUSE_NS 20000000
 #define MOST_PAUSE_NS 5000000000
@@ -19,6 +22,32 @@
 
 static bool has_ended(const void *thread) { return threads_left(thread); }
 
+/* ---- the Threads of an attached process, which nobody has seen begin ---- */
+
+/* Returns the dict threading._active, by ident; 0 = it was not found yet. */
+static uintptr_t find_active(struct process *process) {
+  struct thread_names *names = &process->thread_names;
+  int64_t now_ns = clock_now_ns();
+  if (names->active || now_ns - names->searched_ns < SEARCH_NS) return names->active;
+  names->searched_ns = now_ns;
+  struct kinds *kinds = &process->asyncio.kinds;
+  uintptr_t modules = asyncio_modules(process, process->threads->entry.runtime);
+  uintptr_t module = modules ? remote_find(kinds, modules, "threading") : 0;
+  uintptr_t dict = module ? remote_word(module + MODULE_DICT) : 0;
+  return names->active = dict ? remote_find(kinds, dict, "_active") : 0;
+}
+
+/* False = the thread has none, or its ident is not known. */
+static bool find_thread(struct process *process, struct watched *thread) {
+  if (thread->entry.python_thread) return true;
+  uintptr_t active = process->attached && thread->entry.pthread ? find_active(process) : 0;
+  uintptr_t found = active ? remote_find_number(&process->asyncio.kinds, active, thread->entry.pthread) : 0;
+  if (found) threads_set_python_thread(thread, found);
+  return found != 0;
+}
+
+/* ---- polls ---- */
+
 /* Reads at most `most` names that this pass has not read yet. Returns their number, and adds up those that were
  * written. */
 static int read_some(struct process *process, int most, int *written) {
@@ -27,13 +56,14 @@ static int read_some(struct process *process, int most, int *written) {
   names->under_way = false;
   for (struct watched *each = process->threads; each; each = each->next) {
     const struct thread_entry *entry = &each->entry;
-    if (!entry->python_thread || each->name_pass == names->pass) continue;
+    if (each->name_pass == names->pass || (!entry->python_thread && !process->attached)) continue;
     if (count == most) {
       names->under_way = true;
       break;
     }
     count++;
     each->name_pass = names->pass;
+    if (!find_thread(process, each)) continue;
     *written += thread_name_update(target.layout, entry->thread, entry->python_thread, entry->pthread, false,
                                    &each->name, NULL, has_ended, each);
   }

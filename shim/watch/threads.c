@@ -31,6 +31,7 @@
 #define REFRESH_THREAD_NS 100000
 #define REFRESH_MOST_THREAD_NS 5000000
 #define LONGEST_REST_NS 1000000000
+#define ALL_POLLED 64 /* in each pass, of an attached process with at most so many threads */
 
 /* Every recorded process can write into the thread table, so an entry may hold anything and change at any moment. It is
  * copied, the copy is checked, and only the copy is used. A watched thread is forgotten when its entry changes. */
@@ -129,6 +130,11 @@ uint32_t threads_index(const struct watched *thread) { return (uint32_t)(thread 
 void threads_set_ident(struct watched *thread, uint64_t ident) {
   thread->entry.pthread = ident;
   entries_at(threads_index(thread))->pthread = ident;
+}
+
+void threads_set_python_thread(struct watched *thread, uintptr_t object) {
+  thread->entry.python_thread = object;
+  entries_at(threads_index(thread))->python_thread = object;
 }
 
 bool threads_left(const struct watched *thread) {
@@ -263,30 +269,21 @@ void threads_resume(int64_t now_ns) {
 
 /* ---- polls ---- */
 
-/* A thread without a Python state runs native code. */
+/* A thread without a Python state runs native code, once it is certain that there is none. */
 static bool read_running(void *context, uint64_t *stack, uint32_t *flags) {
   struct watched *thread = context;
-  bool whole = stack_read(thread, true, stack);
-  *flags = thread->state ? PC_UNREAD << TICK_PC_SHIFT : TICK_NO_PYTHON;
-  return whole;
-}
-
-/* True if a thread that is ready to run has a CPU: it was given one once more than it has left one. The counts must belong
- * together, so the first is read before and after the second. */
-static bool has_cpu(const struct watched *thread, int64_t *run_ns) {
-  struct schedule now;
-  uint64_t left = proc_switches(thread->entry.pid, thread->entry.tid);
-  if (!proc_schedule(thread->schedule_fd, &now)) return false;
-  *run_ns = now.run_ns;
-  return now.count == thread->seen.count && now.count == left + 1;
+  bool whole = stack_read(thread, stack);
+  bool is_native = !thread->state && (!thread->entry.python_version || !stack_may_find_state(thread, clock_now_ns()));
+  *flags = is_native ? TICK_NO_PYTHON : PC_UNREAD << TICK_PC_SHIFT;
+  return whole && (thread->state || is_native);
 }
 
 /* Threads of attached processes have no other ticks. */
 static void charge_cpu(struct watched *thread) {
   if (!thread->process->attached) return;
   struct attached_thread *found = attached_thread_at(threads_index(thread), thread->entry.thread);
-  struct attached_poll poll = {thread->seen.run_ns, false, passed_ns};
-  if (thread->condition == CONDITION_RUNNING) poll.runs = has_cpu(thread, &poll.run_ns);
+  bool ready = thread->condition == CONDITION_RUNNING;
+  struct attached_poll poll = {thread->seen, thread->schedule_fd, ready, passed_ns};
   if (found) attached_charge(found, &poll, read_running, thread);
 }
 
@@ -302,10 +299,14 @@ static void poll_thread(struct watched *thread) {
   release(index, ENTRY_LIVE);
 }
 
+/* The kernel brings a process's clock up to date only at its own ticks, so the first milliseconds of a burst of work would go
+ * unnoticed. That matters where polls are the ticks. */
+static bool polls_all(const struct process *process) { return process->attached && process->count <= ALL_POLLED; }
+
 /* True if no thread of the process has run since the last pass, and all of them were blocked then. */
 static bool rests(struct process *process, int64_t now_ns) {
   int64_t clock_ns = proc_clock_ns(process->pid);
-  bool still = clock_ns >= 0 && clock_ns == process->clock_ns && process->resting;
+  bool still = clock_ns >= 0 && clock_ns == process->clock_ns && process->resting && !polls_all(process);
   process->clock_ns = clock_ns;
   if (!still) process->idle_ns = now_ns;
   if (still) process->quiet_ns = now_ns;
@@ -341,7 +342,7 @@ static void poll_process(struct process *process, int64_t now_ns, bool all) {
   bool resting = true;
   for (struct watched *thread = process->threads, *next; thread; thread = next) {
     next = thread->next;
-    if (all || thread->due_ns <= now_ns) poll_thread(thread);
+    if (all || thread->due_ns <= now_ns || polls_all(process)) poll_thread(thread);
     resting = resting && account_rests(thread);
   }
   process->resting = resting;

@@ -87,11 +87,21 @@ struct process {
 };
 
 /* Stops reading the process of this thread for good, and counts the loss once. A process that has ended cannot be read
- * either, but that is not a loss. */
+ * either, but that is not a loss. An attached process is asked again. */
 static inline void process_give_up(struct watched *thread) {
   struct process *process = thread->process;
+  if (process->attached) { /* it is calling exec, or was seen before its memory was there */
+    process->runtime = 0;
+    return;
+  }
   if (process->refusals < REFUSED && !proc_ended(process->pid)) loss_add(LOSS_waits_off);
   process->refusals = REFUSED;
+}
+
+/* Returns the id by which the memory of the thread's process is read. Once its first thread has ended, the pid does not lead
+ * there any more; a recorded process must be read by it all the same, as it proves that it is recorded. */
+static inline pid_t process_reads_by(const struct watched *thread) {
+  return thread->process->attached ? thread->entry.tid : thread->entry.pid;
 }
 
 /* True if the thread's entry has changed: the thread has ended, or its process calls exec. The memory that is read may
@@ -100,8 +110,9 @@ bool threads_left(const struct watched *thread);
 
 /* Returns the index of the thread's entry in the thread table. */
 uint32_t threads_index(const struct watched *thread);
-/* Python's ident of a thread in an attached process was found. */
+/* Of a thread in an attached process, Python's ident or Thread was found. */
 void threads_set_ident(struct watched *thread, uint64_t ident);
+void threads_set_python_thread(struct watched *thread, uintptr_t object);
 
 /* Reads the changes of the thread table: begins to watch new threads, and closes the accounts of those that have
  * ended. */

@@ -69,7 +69,7 @@ static bool is_stopping(void) {
 static bool wait_out_pause(void) {
   if (!spool->paused) return false;
   threads_pause(clock_now_ns());
-  attached_settle(clock_now_ns());
+  attached_settle(clock_now_ns(), false);
   while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PAUSED_PERIOD_NS);
   attached_resume();
   threads_resume(clock_now_ns());
@@ -90,7 +90,7 @@ static void run(void) {
   attached_update(clock_now_ns(), true);
   threads_update(clock_now_ns());
   threads_poll(clock_now_ns(), true);
-  attached_settle(clock_now_ns());
+  attached_settle(clock_now_ns(), true);
 }
 
 /* Watches the threads in the thread table of the spool at `path` until scalene_watch_stop is called or the recording

@@ -41,12 +41,54 @@ def short_thread():
     begun.join()
 
 
-def fork():
+def short_threads():
+    """Threads of 4 ms."""
+    before, end = time.process_time(), time.monotonic() + 1
+    while time.monotonic() < end:
+        begun = threading.Thread(target=burn_here, args=(0.004,))
+        begun.start()
+        begun.join()
+    return {"cpu_s": time.process_time() - before}
+
+
+def burn_here(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(100))
+
+
+def first():
+    end = time.thread_time() + 0.002
+    while time.thread_time() < end:
+        pass
+
+
+def second():
+    end = time.thread_time() + 0.002
+    while time.thread_time() < end:
+        pass
+
+
+def third():
+    end = time.thread_time() + 0.002
+    while time.thread_time() < end:
+        pass
+
+
+def bursts():
+    for _ in range(60):
+        first()
+        second()
+        third()
+        time.sleep(0.03)
+
+
+def fork(seconds):
     child = os.fork()
     if not child:
-        burn(0.6)
+        burn(seconds)
         os._exit(3)
-    time.sleep(1.2)  # its end is seen before it is waited for
+    time.sleep(2 * seconds)  # its end is seen before it is waited for
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -86,7 +128,10 @@ WORDS = {
     "nap": lambda: nap(0.5),
     "thread": thread,
     "short_thread": short_thread,
-    "fork": fork,
+    "short_threads": short_threads,
+    "bursts": bursts,
+    "fork": lambda: fork(0.6),
+    "long_fork": lambda: fork(2),
     "spawn": spawn,
     "tasks": tasks,
     "state": state,

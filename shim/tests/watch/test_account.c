@@ -54,8 +54,7 @@ void safe_read_of(pid_t pid, uintptr_t challenge) { (void)pid, (void)challenge; 
 bool safe_read_proves(void) { return !is_replaced; }
 char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
 bool proc_ended(pid_t pid) { return (void)pid, false; }
-bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
-  (void)moving;
+bool stack_read(struct watched *thread, uint64_t *hash) {
   if (is_given_up) process_give_up(thread);
   *hash = stack;
   return true;

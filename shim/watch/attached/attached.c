@@ -22,7 +22,13 @@
 #define MAX_SEGMENTS_READ 64
 #define MAX_DYNAMIC 128
 
+#define BUCKETS 4096
+/* The kernel's times have steps of 10 ms, and those of running threads are some milliseconds old. */
+#define LEAST_UNSEEN_NS 50000000
+#define UNSEEN_SHARE 50
+
 static struct attached *first;
+static struct attached_thread *buckets[BUCKETS];             /* all threads, by their ids */
 static struct attached_thread *of_entry[SPOOL_THREAD_TABLE]; /* who was given an entry last */
 
 bool attached_any(void) { return first != NULL; }
@@ -79,6 +85,20 @@ static void find_source(struct attached *process) {
 
 /* ---- threads ---- */
 
+static struct attached_thread **bucket_of(pid_t tid) { return &buckets[(uint32_t)tid % BUCKETS]; }
+
+static struct attached_thread *find_thread(const struct attached *process, pid_t tid) {
+  struct attached_thread *found = *bucket_of(tid);
+  while (found && (found->tid != tid || found->process != process)) found = found->next_in_bucket;
+  return found;
+}
+
+static void free_bucket(struct attached_thread *thread) {
+  struct attached_thread **at = bucket_of(thread->tid);
+  while (*at && *at != thread) at = &(*at)->next_in_bucket;
+  if (*at) *at = thread->next_in_bucket;
+}
+
 static void fill_python(struct thread_entry *entry, const struct attached *process) {
   entry->python_version = process->python.python_version;
   entry->runtime_bytes = process->python.runtime_bytes;
@@ -103,11 +123,17 @@ static void take_entry(struct attached_thread *thread, int64_t now_ns) {
   entry->images = process->source.list;
   entry->pid_namespace = spool_pid_namespace();
   entry->start_ns = now_ns;
-  entry->cpu_start_ns = thread->cpu_start_ns;
+  entry->cpu_start_ns = thread->run_ns;
   entry->end_ns = entry->cpu_end_ns = 0;
   of_entry[thread->entry] = thread;
   entries_begin(thread->entry);
   entries_changed();
+}
+
+/* True if the thread began while it was recorded. */
+static bool is_born(const struct attached *process, pid_t tid) {
+  bool process_is = process->python.start_ns > spool->start_mono_ns && process->start.cause != CAUSE_EXEC;
+  return process_is || (process->listing > 1 && tid != process->start.pid);
 }
 
 /* Returns the new thread; null = it has gone in the meantime, or there is no memory. */
@@ -121,12 +147,15 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
     return NULL;
   }
   close(fd);
-  *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid};
+  *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid, .lead = NO_LEAD};
   thread->id = tid == process->start.pid ? process->start.thread : spool_new_thread();
-  thread->run_ns = thread->cpu_start_ns = schedule.run_ns;
+  thread->run_ns = schedule.run_ns;
+  thread->cpu_start_ns = is_born(process, tid) ? 0 : schedule.run_ns;
   thread->system_start_ns = thread->system_ns = thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
   process->threads = thread;
   process->count++;
+  thread->next_in_bucket = *bucket_of(tid);
+  *bucket_of(tid) = thread;
   attached_write_thread_start(thread, now_ns);
   take_entry(thread, now_ns);
   return thread;
@@ -140,13 +169,10 @@ static void end_thread(struct attached_thread *thread, int64_t now_ns) {
     if (of_entry[thread->entry] == thread) of_entry[thread->entry] = NULL;
   }
   thread->process->count--;
+  thread->process->ended_ns += thread->run_ns - thread->cpu_start_ns;
+  thread->process->ended_system_ns += thread->system_seen_ns - thread->system_start_ns;
+  free_bucket(thread);
   free(thread);
-}
-
-static struct attached_thread *find_thread(const struct attached *process, pid_t tid) {
-  struct attached_thread *found = process->threads;
-  while (found && found->tid != tid) found = found->next;
-  return found;
 }
 
 static void end_missing(struct attached *process, int64_t now_ns) {
@@ -166,10 +192,12 @@ static void list_threads(struct attached *process, int64_t now_ns) {
   bool names = now_ns - process->named_ns >= NAME_NS;
   process->listing++;
   process->listed_ns = now_ns;
+  proc_usage(process->start.pid, &process->usage);
   if (names) process->named_ns = now_ns;
   rewinddir(process->tasks);
   for (struct dirent *each; (each = readdir(process->tasks));) {
     pid_t tid = (pid_t)strtol(each->d_name, NULL, 10);
+    if (tid == process->start.pid && proc_state(tid, tid) == 'Z') continue; /* it has ended before the others */
     struct attached_thread *thread = tid > 0 ? find_thread(process, tid) : NULL;
     if (tid > 0 && !thread) thread = begin_thread(process, tid, now_ns);
     if (!thread) continue;
@@ -180,6 +208,37 @@ static void list_threads(struct attached *process, int64_t now_ns) {
 }
 
 /* ---- processes ---- */
+
+/* CPU time of its threads, as far as it is known. */
+static int64_t observed_ns(const struct attached *process) {
+  int64_t sum_ns = process->ended_ns;
+  for (const struct attached_thread *each = process->threads; each; each = each->next)
+    sum_ns += each->run_ns - each->cpu_start_ns;
+  return sum_ns;
+}
+
+static int64_t observed_system_ns(const struct attached *process) {
+  int64_t sum_ns = process->ended_system_ns;
+  for (const struct attached_thread *each = process->threads; each; each = each->next)
+    sum_ns += each->system_seen_ns - each->system_start_ns;
+  return sum_ns;
+}
+
+/* CPU time of it and of its children until now. Of a process whose parent was faster, the last reading is too low. */
+static int64_t total_ns(const struct attached *process) {
+  int64_t read_ns = process->usage.own_ns, known_ns = process->usage_start.own_ns + observed_ns(process);
+  return (read_ns > known_ns ? read_ns : known_ns) + process->usage.children_ns;
+}
+
+/* Counts what the kernel has counted for the process and its children, and no thread or child that was observed. */
+static void count_unseen(struct attached *process) {
+  proc_usage(process->start.pid, &process->usage);
+  int64_t own_ns = process->usage.own_ns - process->usage_start.own_ns - observed_ns(process);
+  int64_t children_ns = process->usage.children_ns - process->usage_start.children_ns - process->children_ns;
+  int64_t unseen_ns = (own_ns > 0 ? own_ns : 0) + (children_ns > 0 ? children_ns : 0);
+  int64_t least_ns = LEAST_UNSEEN_NS + (process->usage.own_ns - process->usage_start.own_ns) / UNSEEN_SHARE;
+  if (unseen_ns >= least_ns) loss_add_many(LOSS_attached_unseen, (uint64_t)unseen_ns / 1000000);
+}
 
 static void forget(struct attached *process, int64_t now_ns) {
   for (struct attached **at = &first; *at; at = &(*at)->next) {
@@ -195,11 +254,18 @@ static void forget(struct attached *process, int64_t now_ns) {
   free(process);
 }
 
+/* The recorder itself learns how the process has ended that it was asked to record. */
 static void end(struct attached *process, int64_t now_ns) {
   int status;
   struct attached *parent = find_pid(process->start.parent_pid);
-  if (parent && parent->writer.process == process->start.parent && proc_zombie_status(process->start.pid, &status))
-    attached_write_reaped(parent, process->start.pid, status, now_ns);
+  bool is_root = process->start.cause == CAUSE_ROOT, is_told = false;
+  if (parent && parent->writer.process == process->start.parent)
+    is_told = proc_zombie_status(process->start.pid, &status);
+  if (is_told) attached_write_reaped(parent, process->start.pid, status, now_ns);
+  count_unseen(process);
+  if (!is_told && !is_root)
+    attached_write_end(process, END_UNKNOWN, observed_ns(process), observed_system_ns(process), now_ns);
+  if (parent) parent->children_ns += total_ns(process);
   forget(process, now_ns);
 }
 
@@ -220,6 +286,8 @@ static struct attached *create(const struct request *request) {
 static void find_python(struct attached *process, const struct request *request, int64_t now_ns) {
   process->python = request->python;
   process->source.interpreter = request->python.images;
+  process->start.exe_bytes = request->start.exe_bytes;
+  process->start.argv_bytes = request->start.argv_bytes;
   process->start.stacks = request->start.stacks;
   process->start.python_version = request->start.python_version;
   for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
@@ -235,11 +303,13 @@ static void find_python(struct attached *process, const struct request *request,
 
 static void begin(const struct request *request, int64_t now_ns) {
   struct attached *before = find_pid(request->start.pid), *process = create(request);
+  if (!process && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) loss_add(LOSS_attached_missed);
   if (!process) return;
   if (before) {
     process->start.cause = CAUSE_EXEC;
     process->start.parent = before->writer.process;
-    attached_write_exec(before, now_ns);
+    attached_write_end(before, END_EXEC, observed_ns(before), observed_system_ns(before), now_ns);
+    count_unseen(before);
     forget(before, now_ns);
   } else {
     struct attached *parent = find_pid(request->start.parent_pid);
@@ -247,6 +317,8 @@ static void begin(const struct request *request, int64_t now_ns) {
   }
   process->writer = (struct spool_writer){.process = spool_new_process(), .pid = request->start.pid};
   process->start.thread = spool_new_thread();
+  bool is_new = request->python.start_ns > spool->start_mono_ns && !before;
+  if (proc_usage(request->start.pid, &process->usage_start) && is_new) process->usage_start = (struct usage){0, 0};
   find_source(process);
   process->next = first;
   first = process;
@@ -275,8 +347,9 @@ void attached_update(int64_t now_ns, bool all) {
   }
 }
 
-void attached_settle(int64_t now_ns) {
+void attached_settle(int64_t now_ns, bool ends) {
   for (struct attached *process = first; process; process = process->next) {
+    if (ends) count_unseen(process);
     for (struct attached_thread *thread = process->threads; thread; thread = thread->next)
       attached_charge_rest(thread, now_ns);
   }
@@ -290,6 +363,9 @@ void attached_resume(void) {
       if (fd >= 0 && proc_schedule(fd, &schedule)) {
         thread->paused_ns += schedule.run_ns - thread->run_ns;
         thread->run_ns = schedule.run_ns;
+        int64_t system_ns = proc_system_ns(process->start.pid, thread->tid);
+        thread->system_start_ns += system_ns - thread->system_seen_ns;
+        thread->system_ns = thread->system_seen_ns = system_ns;
       }
       if (fd >= 0) close(fd);
     }

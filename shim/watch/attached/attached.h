@@ -13,18 +13,25 @@
 #include "shared/base.h"
 #include "shared/native/image.h"
 #include "shared/spool.h"
+#include "watch/reading/proc.h"
 
 #pragma GCC visibility push(hidden)
 
+#define NO_LEAD INT64_MIN
+
 /* A thread of an attached process. Times are in ns, CPU times those of its schedstat. */
 struct attached_thread {
-  struct attached_thread *next; /* of the same process */
+  struct attached_thread *next, *next_in_bucket; /* of the same process; with the same hash */
   struct attached *process;
   pid_t tid;
-  uint32_t id;      /* in the recording */
-  uint32_t entry;   /* its index in the thread table; SPOOL_THREAD_TABLE = the table was full */
-  uint32_t listing; /* process.listing when it was last found alive */
-  int64_t owed_ns;  /* time in which it was found running, but that no tick stands for yet */
+  uint32_t id;          /* in the recording */
+  uint32_t entry;       /* its index in the thread table; SPOOL_THREAD_TABLE = the table was full */
+  uint32_t listing;     /* process.listing when it was last found alive */
+  int64_t lead;         /* how much oftener it has got a CPU than left one, while it has one; NO_LEAD = unknown */
+  struct switches left; /* when that was last asked; */
+  bool preempted; /* it has left the CPU more often because another one got it than to wait, since the time before */
+  int64_t learned_ns; /* when that was last seen of a thread that waits */
+  int64_t owed_ns;    /* time in which it was found running, but that no tick stands for yet */
   int64_t cpu_start_ns;
   int64_t run_ns;          /* CPU time when it was last observed, */
   int64_t paused_ns;       /* and what of it was used while the recording was paused */
@@ -49,6 +56,9 @@ struct attached {
   int pid_fd;
   uint32_t count, listing;
   int64_t listed_ns, named_ns;
+  struct usage usage_start, usage;   /* when it was attached to, and as last read */
+  int64_t ended_ns, ended_system_ns; /* CPU time of its threads that have ended, and the kernel's part */
+  int64_t children_ns;               /* of its attached children that have ended, with their children */
 };
 
 /* Asks for a process to be attached to. `start`: its start record, followed by the texts that belong to it; thread, t_ns and
@@ -62,8 +72,8 @@ struct request *attached_next_request(void);
 /* Begins what was asked for, and follows which threads there are and which processes have ended; `all`: also
  * where it is only seldom that one thread ends and another begins in between. `now_ns` is CLOCK_MONOTONIC. */
 void attached_update(int64_t now_ns, bool all);
-/* The recording ends, or is paused: charges what was used since the last ticks. */
-void attached_settle(int64_t now_ns);
+/* The recording is paused, or `ends`: charges what was used since the last ticks. */
+void attached_settle(int64_t now_ns, bool ends);
 /* The recording goes on after a pause: what threads have used in it is charged to no tick. */
 void attached_resume(void);
 /* True if there is any. */
@@ -84,10 +94,11 @@ struct request {
 
 /* Reads the stack of a thread, and stores its hash and TICK_* flags. False = it could not be read consistently. */
 typedef bool (*attached_reader)(void *context, uint64_t *stack, uint32_t *flags);
-/* What a poll of the thread has found. `run_ns`: its CPU time; `runs`: it has a CPU; `passed_ns`: time since the pass before. */
+/* What a poll of the thread has found. `ready`: it was running, or ready to; `passed_ns`: time since the pass before. */
 struct attached_poll {
-  int64_t run_ns;
-  bool runs;
+  struct schedule schedule;
+  int schedule_fd;
+  bool ready;
   int64_t passed_ns;
 };
 /* A thread that has a CPU gets a tick with the stack that it has now, which `read` reads. */
@@ -99,8 +110,8 @@ void attached_charge_rest(struct attached_thread *thread, int64_t now_ns);
 /* ---- records.c: what is written for an attached process ---- */
 
 void attached_write_start(struct attached *process, const char *texts, int64_t now_ns);
-/* The end of its image by exec. */
-void attached_write_exec(struct attached *process, int64_t now_ns);
+/* The end of its image. `how`: END_EXEC, END_UNKNOWN; `used_ns`, `system_ns`: CPU time of its threads, and the kernel's part. */
+void attached_write_end(struct attached *process, uint32_t how, int64_t used_ns, int64_t system_ns, int64_t now_ns);
 /* How the process `child` of this one has ended; `status` as waitpid gives it. */
 void attached_write_reaped(struct attached *process, pid_t child, int status, int64_t now_ns);
 void attached_write_thread_start(const struct attached_thread *thread, int64_t now_ns);

@@ -10,7 +10,7 @@
 #define NOT_READ 255
 /* Chunks that may be open at once: each keeps a position of the window. If more processes write, the one that has begun to
  * write longest ago closes its own. */
-#define OPEN_CHUNKS 16
+#define OPEN_CHUNKS 23
 _Static_assert(OPEN_CHUNKS < 24, "the window has positions left for the watcher's own chunks");
 
 static struct attached *open_for[OPEN_CHUNKS];
@@ -64,8 +64,10 @@ void attached_write_start(struct attached *process, const char *texts, int64_t n
   write_record(process, &process->start, sizeof process->start, texts, bytes, RECORD_PROCESS_START);
 }
 
-void attached_write_exec(struct attached *process, int64_t now_ns) {
-  struct record_process_end end = {.thread = process->start.thread, .t_ns = now_ns, .how = END_EXEC};
+void attached_write_end(struct attached *process, uint32_t how, int64_t used_ns, int64_t system_ns, int64_t now_ns) {
+  struct record_process_end end = {.thread = process->start.thread, .t_ns = now_ns, .how = how};
+  end.system_ns = system_ns < used_ns ? system_ns : used_ns;
+  end.user_ns = used_ns - end.system_ns;
   write_record(process, &end, sizeof end, "", 0, RECORD_PROCESS_END);
 }
 

@@ -103,24 +103,47 @@ int64_t proc_clock_ns(pid_t pid) {
 
 /* ---- processes that were attached to ---- */
 
+static int64_t step_ns(void) {
+  static int64_t found_ns;
+  if (!found_ns) found_ns = 1000000000 / sysconf(_SC_CLK_TCK);
+  return found_ns;
+}
+
+bool proc_usage(pid_t pid, struct usage *out) {
+  char path[32], text[512], *end;
+  unsigned long user, system;
+  long child_user, child_system;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  if (got <= 0) return false;
+  text[got] = 0;
+  const char *format = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld";
+  end = strrchr(text, ')');
+  if (!end || sscanf(end, format, &user, &system, &child_user, &child_system) != 4) return false;
+  *out = (struct usage){(int64_t)(user + system) * step_ns(), (int64_t)(child_user + child_system) * step_ns()};
+  return true;
+}
+
 int64_t proc_system_ns(pid_t pid, pid_t tid) {
-  static int64_t step_ns;
   char text[512];
   unsigned long steps;
-  if (!step_ns) step_ns = 1000000000 / sysconf(_SC_CLK_TCK);
   if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return 0;
   const char *end = strrchr(text, ')');
   const char *format = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %lu";
-  return end && sscanf(end, format, &steps) == 1 ? (int64_t)steps * step_ns : 0;
+  return end && sscanf(end, format, &steps) == 1 ? (int64_t)steps * step_ns() : 0;
 }
 
-uint64_t proc_switches(pid_t pid, pid_t tid) {
+bool proc_switches(pid_t pid, pid_t tid, struct switches *out) {
   char text[4096];
-  unsigned long long voluntary, others;
-  if (read_file(pid, tid, "status", text, sizeof text) <= 0) return UINT64_MAX;
+  unsigned long long waits, preemptions;
+  if (read_file(pid, tid, "status", text, sizeof text) <= 0) return false;
   const char *at = strstr(text, "\nvoluntary_ctxt_switches:");
   const char *format = "\nvoluntary_ctxt_switches: %llu nonvoluntary_ctxt_switches: %llu";
-  return at && sscanf(at, format, &voluntary, &others) == 2 ? voluntary + others : UINT64_MAX;
+  if (!at || sscanf(at, format, &waits, &preemptions) != 2) return false;
+  *out = (struct switches){waits, preemptions};
+  return true;
 }
 
 void proc_name(pid_t pid, pid_t tid, char *name, size_t size) {

@@ -40,8 +40,18 @@ bool proc_ended(pid_t pid);
 int64_t proc_clock_ns(pid_t pid);
 /* Returns the kernel time of a thread in ns, in the kernel's steps of 10 ms; 0 = unknown. */
 int64_t proc_system_ns(pid_t pid, pid_t tid);
-/* Returns how often a thread was taken off a CPU, also where it was still ready to run; UINT64_MAX = unknown. */
-uint64_t proc_switches(pid_t pid, pid_t tid);
+/* CPU time that a process and its threads have used, and the children that it has waited for, in the kernel's steps. */
+struct usage {
+  int64_t own_ns, children_ns;
+};
+/* False = the process has gone. */
+bool proc_usage(pid_t pid, struct usage *out);
+/* How often a thread has left a CPU: to wait, or because another one got it. */
+struct switches {
+  uint64_t waits, preemptions;
+};
+/* False = unknown. */
+bool proc_switches(pid_t pid, pid_t tid, struct switches *out);
 /* Stores the kernel's name of a thread, zero padded; leaves it as it is if the thread has gone. */
 void proc_name(pid_t pid, pid_t tid, char *name, size_t size);
 /* Opens the list of the threads of a process, which stays that of this process; null = it has gone, or there are too few

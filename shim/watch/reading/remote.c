@@ -174,6 +174,23 @@ uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name) {
   return 0;
 }
 
+/* An entry begins with the hash of its key, which is the number itself. */
+uintptr_t remote_find_number(struct kinds *kinds, uintptr_t dict, uint64_t number) {
+  enum { AT_ONCE = 128, STRIDE = 24 };
+  struct entries entries;
+  char block[AT_ONCE * STRIDE];
+  if (!find_entries(kinds, dict, &entries) || entries.stride != STRIDE) return 0;
+  for (uint32_t at = 0; at < entries.count; at += AT_ONCE) {
+    uint32_t count = entries.count - at < AT_ONCE ? entries.count - at : AT_ONCE;
+    if (!safe_read(block, (void *)(entries.start + (size_t)at * STRIDE), (size_t)count * STRIDE)) return 0;
+    for (uint32_t i = 0; i < count; i++) {
+      uintptr_t value = word_at(block, (int)(i * STRIDE + 16));
+      if (word_at(block, (int)(i * STRIDE)) == number && value) return value;
+    }
+  }
+  return 0;
+}
+
 /* ---- the main interpreter ---- */
 
 /* New interpreters are added at the front of the list, so the main interpreter is the last one. */

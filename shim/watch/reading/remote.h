@@ -51,6 +51,8 @@ uintptr_t remote_base(uintptr_t type);
 size_t remote_instance_bytes(uintptr_t type);
 /* Returns the address of the value under `name`, an ASCII key of at most 32 characters; 0 = none. */
 uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name);
+/* Returns the address of the value under the int `number`, which is not negative and less than 2^61 - 1; 0 = none. */
+uintptr_t remote_find_number(struct kinds *kinds, uintptr_t dict, uint64_t number);
 /* Returns the address of the main interpreter's state; 0 = not found. `runtime` is the address of _PyRuntime. */
 uintptr_t remote_main_interpreter(uintptr_t runtime);
 

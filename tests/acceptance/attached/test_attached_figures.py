@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
-from tests.support.observed_program import record_attached
+from tests.support.observed_program import attached, observed_by, record_attached
 from tests.support.recording import Json, figure, hold_median, line_of, lines_of, report, target
 from tests.support.timed_functions import PROGRAM, truth_of, worst_error
 
@@ -66,3 +66,18 @@ def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: s
         return {name: error}
 
     hold_median(measure, tmp_path, WITHIN_POINTS)
+
+
+@pytest.mark.samples
+def test_the_start_of_a_burst_is_not_missed(any_python: Interpreter, tmp_path: Path) -> None:
+    """Work of 6 ms, then a pause: three functions in turn, with a third each."""
+
+    def measure(trace: Path) -> dict[str, float]:
+        with observed_by(any_python) as program, attached(trace, program.pid, "--cpu-interval", "1ms") as recorder:
+            program.tell("bursts")
+            recorder.stop()
+        found = {row["function"]: row["cpu_s"] for row in report(trace)["functions"]}
+        three = [found[name] for name in ("first", "second", "third")]
+        return {"first": 100 * three[0] / sum(three) - 100 / 3}
+
+    hold_median(measure, tmp_path, 8)

@@ -3,6 +3,7 @@ before."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,27 @@ FILE = target("observed")
 #: What the program answers to its first command.
 ANSWER = '{"done": "pid", "said": 0}'
 BURN, DIGEST, NAP, SUSPENDED = (line_of("observed", mark) for mark in ("burn", "digest", "nap", "suspended"))
+
+
+#: Its first thread ends at once, the other one burns for a second when it is told to.
+FIRST_THREAD_ENDS = """
+import ctypes, os, threading, time
+def burn():
+    input()
+    end = time.thread_time() + 1
+    while time.thread_time() < end:
+        sum(range(1000))
+    os._exit(5)
+threading.Thread(target=burn).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+THREAD = f"""
+import threading, time
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+input()
+print('{ANSWER}', flush=True)
+input()
+"""
 
 
 def settings(trace: Path) -> dict[str, str]:
@@ -96,10 +118,10 @@ def test_children_can_be_left_out(python: Interpreter, tmp_path: Path) -> None:
 
 def test_children_that_were_there_before_are_recorded(python: Interpreter, tmp_path: Path) -> None:
     with observed_by(python) as program:
-        program.begin("fork")
+        program.begin("long_fork")
         until(lambda: Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text())
         with attached(tmp_path / "t.parquet", program.pid) as recorder:
-            assert program.end("fork") == 3
+            assert program.end("long_fork") == 3
             recorder.stop()
     assert [row["cause"] for row in rows(tmp_path / "t.parquet", "process")].count("fork") == 1
 
@@ -182,3 +204,36 @@ def test_the_recorder_may_be_killed(python: Interpreter, tmp_path: Path) -> None
     done = run([*record_command(trace, [])[:1], "--recover", f"{trace}.spool"])
     assert done.status == 0, done.stderr.decode()
     assert lines_of(report(trace), FILE)[DIGEST]["cpu_s"] > 0.1
+
+
+def test_cpu_time_that_was_not_observed_is_a_loss(python: Interpreter, tmp_path: Path) -> None:
+    """Threads that live for a few milliseconds: what is recorded, and what the loss says is missing, is all there was."""
+    with observed_by(python) as program, attached(tmp_path / "t.parquet", program.pid) as recorder:
+        used_s = program.tell("short_threads")["cpu_s"]
+        recorder.stop()
+    found = report(tmp_path / "t.parquet")
+    missing_s = losses(found)["attached_unseen"] / 1000
+    assert found["totals"]["cpu_s"] + missing_s == pytest.approx(used_s, abs=0.2)
+    threads = report(tmp_path / "t.parquet", command="threads")["threads"]
+    assert sum(row["cpu_s"] for row in threads) == pytest.approx(found["totals"]["cpu_s"], rel=1e-6)
+
+
+def test_the_first_thread_may_have_ended(python: Interpreter, tmp_path: Path) -> None:
+    code = f"print('{ANSWER}', flush=True)\n" + FIRST_THREAD_ENDS
+    words = [str(python.path), "-c", f"input()\n{code}"]
+    with observed(words) as program, attached(tmp_path / "t.parquet", program.pid) as recorder:
+        program.begin("go")
+        done = recorder.wait()
+        program.process.wait()
+    assert done.status == 0
+    found = report(tmp_path / "t.parquet")
+    assert found["totals"]["cpu_s"] == pytest.approx(1, abs=0.3)
+    assert settings(tmp_path / "t.parquet")["exit_status"] == "5"
+
+
+def test_a_thread_is_not_a_process(tmp_path: Path) -> None:
+    """Its end would be taken for that of the process."""
+    with observed([sys.executable, "-c", THREAD]) as program:
+        (thread,) = {int(each.name) for each in Path(f"/proc/{program.pid}/task").iterdir()} - {program.pid}
+        done = run([*record_command(tmp_path / "t.parquet", [])[:1], "--pid", str(thread)])
+    assert done.status == 125 and f"Name the process: --pid {program.pid}" in done.stderr.decode()
