@@ -24,6 +24,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from support.attached import run_attached
 from support.callgrind import instructions
 from support.callgrind import prefix as counted
 from support.environments import PEERS, ROOT, Spread, add_peers, environment, save, spread, tool, version_of
@@ -43,6 +44,8 @@ PROGRAMS: dict[str, tuple[str, list[str]]] = {
     "sympy": ("sympy", []),
 }
 RECORDED: dict[str, list[str]] = {"recorded": [], "cpu only": ["--no-memory"], "paused": ["--pause-at-start"]}
+#: From outside, with --pid.
+ATTACHED = "attached"
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,10 @@ def run(way: str, python: Path, command: list[str], iterations: int, output: Pat
     line = [*prefix(way, python, output), str(LOOP), str(result), str(iterations), *command]
     start = time.perf_counter()
     env = os.environ | {"PYTHONHASHSEED": "0"}
-    done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env)
+    if way == ATTACHED:
+        done = run_attached(line, output, env)
+    else:
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env)
     whole_s = time.perf_counter() - start
     if done.returncode != 0 or not result.exists():
         raise SystemExit(f"{' '.join(line)}\nreturned {done.returncode}\n{done.stderr}")
@@ -151,7 +157,7 @@ class Runs:
         order = list(self.times) if number % 2 == 0 else list(self.times)[::-1]
         for way in order:
             self.times[way].append(run(way, self.python, self.command, self.iterations, output)[0])
-            if way in RECORDED and way not in self.seen:
+            if way in (*RECORDED, ATTACHED) and way not in self.seen:
                 self.seen[way] = facts(output)
 
     def row(self, way: str) -> Row:
@@ -232,6 +238,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="one round of one second, nothing written")
     parser.add_argument("--cpu-only", action="store_true", help="also recorded with --no-memory")
     parser.add_argument("--paused", action="store_true", help="only with --pause-at-start, never resumed")
+    parser.add_argument("--attached", action="store_true", help="only attached to from outside (--pid)")
     parser.add_argument("--instructions", action="store_true", help="counted instead of timed, paused (valgrind)")
     parser.add_argument("--peers", action="store_true", help="also under scalene, memray and py-spy")
     parser.add_argument(
@@ -248,7 +255,8 @@ def main() -> int:
         count_all(pythons, asked.programs)
         return 0
     rounds, seconds = (1, 1.0) if asked.short else (asked.rounds, asked.seconds)
-    ways = ["paused"] if asked.paused else ["recorded", *(["cpu only"] if asked.cpu_only else [])]
+    only = "paused" if asked.paused else ATTACHED if asked.attached else ""
+    ways = [only] if only else ["recorded", *(["cpu only"] if asked.cpu_only else [])]
     if asked.peers:
         installed = [add_peers(python) for python in pythons]
         ways += [peer for peer in PEERS if all(peer in each for each in installed)]
@@ -265,7 +273,7 @@ def main() -> int:
         "seconds": seconds,
         "rows": [asdict(row) for row in rows],
     }
-    save("overhead", result, table(rows))
+    save(f"overhead-{only}" if only == ATTACHED else "overhead", result, table(rows))
     return 0
 
 
