@@ -40,13 +40,18 @@ class Life:
 
 def life_of(pid: int) -> Life:
     """Equal as long as the process is the same and has not called exec."""
-    return Life(int(_stat(pid)[19]), dict(_auxiliary(pid)).get(_AT_RANDOM, 0))
+    return Life(start_ticks_of(pid), dict(_auxiliary(pid)).get(_AT_RANDOM, 0))
+
+
+def start_ticks_of(pid: int) -> int:
+    """When the process was started, in the kernel's steps: equal as long as it is the same."""
+    return int(_stat(pid)[19])
 
 
 def started_ns(pid: int) -> int:
     """When the process was started (CLOCK_MONOTONIC), in steps of 10 ms."""
     to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    return int(_stat(pid)[19]) * _NS_PER_STEP - to_boot_ns
+    return start_ticks_of(pid) * _NS_PER_STEP - to_boot_ns
 
 
 def process_of(pid: int) -> int:

@@ -22,6 +22,7 @@ from .facts import (
     life_of,
     namespace_of,
     parent_of,
+    start_ticks_of,
     started_ns,
 )
 from .interpreter import Interpreter, find_interpreter
@@ -82,7 +83,7 @@ class Follower:
         """Does the process still run that was attached to under this pid?"""
         known = self._known.get(pid)
         with suppress(OSError, IndexError, ValueError):
-            return known is not None and ended_with(pid) is None and life_of(pid).start_ticks == known.life.start_ticks
+            return known is not None and ended_with(pid) is None and start_ticks_of(pid) == known.life.start_ticks
         return False
 
     def _renew(self, pid: int) -> None:
@@ -98,9 +99,10 @@ class Follower:
         elif life.random != known.random and life.random:
             with suppress(OSError):
                 self._add(pid, _C["CAUSE_EXEC"])
-        elif not self._known[pid].has_python and find_interpreter(pid) is not None:
-            with suppress(OSError):  # it is loaded soon after exec, or late
-                self._add(pid, _C["START_OF_PYTHON"])
+        elif not self._known[pid].has_python:
+            with suppress(OSError):
+                if find_interpreter(pid) is not None:  # it is loaded soon after exec, or late
+                    self._add(pid, _C["START_OF_PYTHON"])
 
     def _find_children(self) -> None:
         waiting = list(self._known)
@@ -110,7 +112,7 @@ class Follower:
                 if child not in self._known and child not in self._refused and child != os.getpid():
                     with suppress(OSError, IndexError, ValueError):
                         self._add(child, self._cause(child, parent))
-                        waiting.append(child)
+                        waiting += [child] if child in self._known else []
 
     def _cause(self, child: int, parent: int) -> int:
         """A forked child is what its parent is."""

@@ -92,7 +92,9 @@ def _wait(settings: Settings, follower: Follower, stop: _Stop, turn: Callable[[]
     end_s = time.monotonic() + settings.duration_ns / 1e9 if settings.duration_ns else float("inf")
     process, ended_by, status = _descriptor_of(follower.pid), "", None
     while not ended_by:
-        pause_s = min(turn(), follower.turn())
+        pause_s = turn()
+        with suppress(Exception):  # a child that cannot be read must not end the recording
+            pause_s = min(pause_s, follower.turn())
         left_s = end_s - time.monotonic()
         has_ended = stop.wait(process, min(pause_s, max(left_s, 0)))
         if stop.is_asked:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
-from tests.support.observed_program import observed_by
-from tests.support.recording import Finished, run, tool
+from tests.support.observed_program import attached, observed, observed_by
+from tests.support.recording import Finished, losses, report, rows, run, tool
 
 pytestmark = pytest.mark.shares_interpreters
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -113,6 +113,18 @@ def test_a_container(any_python: Interpreter, tmp_path: Path) -> None:
         assert program.stdout is not None and program.stdout.readline() == b"ready\n"
         refused(tmp_path, ["--pid", str(program.pid)], "runs in a container", "in that container")
         program.communicate(b"\n")
+
+
+@NEEDS_ROOT
+def test_children_in_containers_are_left_out_and_counted(tmp_path: Path) -> None:
+    answer = '{"done": "pid", "said": 0}'
+    words = ["/bin/sh", "-c", f"read line; echo '{answer}'; read line; unshare --mount sh -c 'sleep 1; true'; exit 4"]
+    with observed(words) as program, attached(tmp_path / "t.parquet", program.pid) as recorder:
+        program.begin("go")
+        assert recorder.wait().status == 0
+    found = report(tmp_path / "t.parquet")
+    assert losses(found)["attached_missed"] >= 1
+    assert "sleep" not in str([row["command"] for row in rows(tmp_path / "t.parquet", "process")][1:])
 
 
 @pytest.mark.parametrize("scope", YAMA)
