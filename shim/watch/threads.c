@@ -65,6 +65,13 @@ static struct process *find_process(const struct thread_entry *entry, int64_t no
   return free;
 }
 
+static void drop_process(struct process *process) {
+  remote_images_free(&process->images);
+  greenlets_free(&process->greenlets);
+  attached_release(process->attached);
+  process->id = 0;
+}
+
 static void join_process(struct watched *thread, struct process *process) {
   thread->process = process;
   thread->next = process->threads;
@@ -82,9 +89,7 @@ static void leave_process(struct watched *thread) {
   }
   if (--process->count) return;
   tasks_end(process, clock_now_ns());
-  remote_images_free(&process->images);
-  greenlets_free(&process->greenlets);
-  process->id = 0;
+  drop_process(process);
 }
 
 /* ---- entries ---- */
@@ -192,7 +197,7 @@ static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_
     watch(thread, process);
     return;
   }
-  if (process && !process->count) process->id = 0;
+  if (process && !process->count) drop_process(process);
   if (!process || error == EMFILE || error == ENFILE) {
     loss_add(LOSS_waits_crowded); /* the thread stays in `watched`, but is not polled */
   } else {                        /* it has already gone */

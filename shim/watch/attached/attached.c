@@ -17,7 +17,8 @@
 #include "shared/spool.h"
 #include "watch/reading/proc.h"
 
-#define LIST_NS 100000000  /* the threads are listed at least so often, as one may end while another begins */
+#define LIST_NS 100000000 /* the threads are listed at least so often, as one may end while another begins */
+#define LIST_THREAD_NS 100000
 #define NAME_NS 1000000000 /* between two readings of their names */
 #define MAX_SEGMENTS_READ 64
 #define MAX_DYNAMIC 128
@@ -35,9 +36,15 @@ bool attached_any(void) { return first != NULL; }
 
 struct attached *attached_find(uint32_t process, pid_t pid) {
   for (struct attached *each = first; each; each = each->next) {
-    if (each->writer.process == process && each->start.pid == pid) return each;
+    if (each->writer.process != process || each->start.pid != pid) continue;
+    each->users++;
+    return each;
   }
   return NULL;
+}
+
+void attached_release(struct attached *process) {
+  if (process && --process->users == 0 && process->gone) free(process);
 }
 
 struct attached_thread *attached_thread_at(uint32_t entry, uint32_t id) {
@@ -251,7 +258,8 @@ static void forget(struct attached *process, int64_t now_ns) {
   attached_close_writer(process);
   if (process->tasks) closedir(process->tasks);
   if (process->pid_fd >= 0) close(process->pid_fd);
-  free(process);
+  process->gone = true;
+  if (!process->users) free(process);
 }
 
 /* The recorder itself learns how the process has ended that it was asked to record. */
@@ -303,6 +311,10 @@ static void find_python(struct attached *process, const struct request *request,
 
 static void begin(const struct request *request, int64_t now_ns) {
   struct attached *before = find_pid(request->start.pid), *process = create(request);
+  if (before && proc_has_ended(before->pid_fd)) { /* its pid was given to another one */
+    end(before, now_ns);
+    before = NULL;
+  }
   if (!process && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) loss_add(LOSS_attached_missed);
   if (!process) return;
   if (before) {
@@ -326,6 +338,8 @@ static void begin(const struct request *request, int64_t now_ns) {
   list_threads(process, now_ns);
 }
 
+static int64_t list_pause(const struct attached *process) { return LIST_NS + (int64_t)process->count * LIST_THREAD_NS; }
+
 void attached_update(int64_t now_ns, bool all) {
   for (struct request *request; (request = attached_next_request());) {
     struct attached *known = find_pid(request->start.pid);
@@ -340,7 +354,8 @@ void attached_update(int64_t now_ns, bool all) {
     next = process->next;
     if (proc_has_ended(process->pid_fd)) {
       end(process, now_ns);
-    } else if (all || now_ns - process->listed_ns >= LIST_NS || proc_count(process->tasks) != process->count) {
+    } else if (all || now_ns - process->listed_ns >= list_pause(process) ||
+               proc_count(process->tasks) != process->count) {
       list_threads(process, now_ns);
       if (!process->count) end(process, now_ns);
     }

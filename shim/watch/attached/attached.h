@@ -44,9 +44,11 @@ struct attached_thread {
   char name[16];
 };
 
-/* A process, from its attaching or from its exec to its end or to the next exec. */
+/* A process, from its attaching or from its exec to its end or to the next exec; and until nobody refers to it. */
 struct attached {
   struct attached *next;
+  uint32_t users; /* that refer to it: attached_find */
+  bool gone;
   struct record_process_start start;
   struct thread_entry python; /* what is known of its interpreter, in the fields of an entry that say so */
   struct image_source source; /* list 0 = there is none */
@@ -78,8 +80,10 @@ void attached_settle(int64_t now_ns, bool ends);
 void attached_resume(void);
 /* True if there is any. */
 bool attached_any(void);
-/* Returns the process of this id and pid; null = it is not an attached one. */
+/* Returns the process of this id and pid, which stays until attached_release; null = it is not an attached one. */
 struct attached *attached_find(uint32_t process, pid_t pid);
+/* The caller refers to it no more. Does nothing for null. */
+void attached_release(struct attached *process);
 /* Returns the thread `id` in this entry of the thread table; null = it is not one of an attached process. */
 struct attached_thread *attached_thread_at(uint32_t entry, uint32_t id);
 
