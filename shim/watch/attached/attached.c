@@ -20,6 +20,7 @@
 #define LIST_NS 100000000 /* the threads are listed at least so often, as one may end while another begins */
 #define LIST_THREAD_NS 100000
 #define NAME_NS 1000000000 /* between two readings of their names */
+#define NAME_THREAD_NS 2000000
 #define MAX_SEGMENTS_READ 64
 #define MAX_DYNAMIC 128
 
@@ -196,7 +197,7 @@ static void end_missing(struct attached *process, int64_t now_ns) {
 
 /* Begins new threads, and ends those that are not there any more. */
 static void list_threads(struct attached *process, int64_t now_ns) {
-  bool names = now_ns - process->named_ns >= NAME_NS;
+  bool names = now_ns - process->named_ns >= NAME_NS + (int64_t)process->count * NAME_THREAD_NS;
   process->listing++;
   process->listed_ns = now_ns;
   proc_usage(process->start.pid, &process->usage);
