@@ -25,6 +25,7 @@ Examples:
   scalene-record -c 'print(sum(range(10**8)))'
   scalene-record gunicorn app:app
   scalene-record --duration 30 gunicorn app:app
+  scalene-record --pid 4711 --duration 30
   scalene-record --pause-at-start --snapshot-every 10min server.py
   scalene-record --recover trace.parquet.spool
   scalene-record --doctor

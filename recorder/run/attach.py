@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..convert.finish import Finished
 
 _UMASK = 0o077
+_GONE = "has ended, or cannot be read any more. Nothing was recorded."
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -57,33 +58,33 @@ def attach(
     prepared = prepare(settings, _facts(settings, pid, template), template, report)
     follower = Follower(pid, settings.children, settings.argv, lambda name: _count(prepared, name))
     try:
-        return _record(settings, prepared, follower, stop, on_trace)
+        folder = prepared.folder.path
+        rss, drain = RssSampler(prepared.space, folder / RSS_NAME), Drain(prepared.space, folder / SPOOL_NAME)
+        _begin(follower)
     except BaseException:
         discard(prepared.folder)
         raise
-
-
-def _record(
-    settings: Settings,
-    prepared: Prepared,
-    follower: Follower,
-    stop: _Stop,
-    on_trace: Callable[[Finished], None],
-) -> Recorded:
-    folder, pid = prepared.folder.path, follower.pid
-    rss = RssSampler(prepared.space, folder / RSS_NAME)
-    drain = Drain(prepared.space, folder / SPOOL_NAME)
-    try:
-        follower.attach()
-    except (OSError, IndexError, ValueError) as error:
-        raise SetupError(f"Process {pid} has ended, or cannot be read any more. Nothing was recorded.") from error
     _count(prepared, "attached_polled")
     watcher = Watcher(folder / SPOOL_NAME)
     session = Session(prepared, rss, drain, watcher, pid, replace(settings, duration_ns=None), on_trace)
+    return _supervise(session, settings, follower, stop)
+
+
+def _begin(follower: Follower) -> None:
+    """Attaches to the process and its descendants. Raises SetupError."""
+    try:
+        follower.attach()
+    except (OSError, IndexError, ValueError) as error:
+        raise SetupError(f"Process {follower.pid} {_GONE}") from error
+
+
+def _supervise(session: Session, settings: Settings, follower: Follower, stop: _Stop) -> Recorded:
+    """Waits for the end of the recording. From here on, no error may end it earlier."""
     with suppress(RuntimeError):  # cannot start a thread: the trace is written at the end
         threading.Thread(target=_load_all, args=(session.begin_trace,), name="imports", daemon=True).start()
     end = _wait(settings, follower, stop, session.turn)
-    load_converter()
+    with suppress(Exception):  # the same error is raised again, and reported, when the trace is written
+        load_converter()
     return session.end_attached(end)
 
 
@@ -119,7 +120,8 @@ class _Stop:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self.is_asked = False
         for each in _STOPPING:
-            signal.signal(each, self._note)
+            if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:  # nohup
+                signal.signal(each, self._note)
 
     def wait(self, process: int, timeout_s: float) -> bool:
         """Waits for a signal, or for the end of the process with this descriptor (-1 = unknown); returns whether it has
@@ -160,7 +162,7 @@ def _facts(settings: Settings, pid: int, template: str) -> Facts:
     try:
         folder, words = folder_of(pid), [os.fsdecode(each) for each in command_of(pid).split(b"\0")[:-1]]
     except OSError as error:
-        raise SetupError(f"Process {pid} has ended, or cannot be read any more. Nothing was recorded.") from error
+        raise SetupError(f"Process {pid} {_GONE}") from error
     known = replace(settings, command=words)
     return Facts(
         trace_id=os.urandom(16).hex(),

@@ -54,7 +54,7 @@ def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_p
     hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
-@pytest.mark.samples
+@pytest.mark.measures_alone
 @pytest.mark.parametrize("name", ["native", "kernel"])
 def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: str) -> None:
     def measure(trace: Path) -> dict[str, float]:
@@ -68,7 +68,7 @@ def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: s
     hold_median(measure, tmp_path, WITHIN_POINTS)
 
 
-@pytest.mark.samples
+@pytest.mark.measures_alone
 def test_the_start_of_a_burst_is_not_missed(any_python: Interpreter, tmp_path: Path) -> None:
     """Work of 6 ms, then a pause: three functions in turn, with a third each."""
 

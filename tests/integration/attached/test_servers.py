@@ -24,8 +24,8 @@ def test_gunicorn_is_followed_through_a_reload_and_fails_no_request(server: Inte
     trace, port = tmp_path / "t.parquet", free_port()
     with serving([server.path, *gunicorn(port)], port) as master:
         before = clients(port, 20)
-        with attached(trace, master.pid) as recorder:
-            during = [clients(port, 60)]
+        with attached(trace, master.pid, "--cpu-interval", "1ms") as recorder:
+            during = [clients(port, 300)]
             threading.Timer(0.1, lambda: master.send_signal(signal.SIGHUP)).start()
             while before.answered.keys() & during[-1].answered.keys() and len(during) < 60:
                 during.append(clients(port, 60))
