@@ -50,7 +50,7 @@ def test_the_examples_of_the_recorder_are_command_lines() -> None:
         split = split_command_line(words)
         given = read_options(split.own)
         assert given is not None, words
-        assert given.keys() & {"recover", "doctor"} or split.program
+        assert given.keys() & {"recover", "doctor", "pid"} or split.program
         settings_of(given, split.program)
 
 
