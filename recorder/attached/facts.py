@@ -4,7 +4,6 @@ gone, or when the recorder may not know."""
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from pathlib import Path
 _DELETED = b" (deleted)"
 _AT_RANDOM = 25
 _LONGEST_ARGUMENTS = 1 << 16
-_NS_PER_STEP = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -46,12 +44,6 @@ def life_of(pid: int) -> Life:
 def start_ticks_of(pid: int) -> int:
     """When the process was started, in the kernel's steps: equal as long as it is the same."""
     return int(_stat(pid)[19])
-
-
-def started_ns(pid: int) -> int:
-    """When the process was started (CLOCK_MONOTONIC), in steps of 10 ms."""
-    to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    return start_ticks_of(pid) * _NS_PER_STEP - to_boot_ns
 
 
 def process_of(pid: int) -> int:

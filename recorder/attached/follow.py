@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...formats.spool.layout import constants, ffi
+from ..convert.running import started_ns
 from ..shim_library import watch_library
 from .facts import (
     Life,
@@ -23,7 +24,6 @@ from .facts import (
     namespace_of,
     parent_of,
     start_ticks_of,
-    started_ns,
 )
 from .interpreter import Interpreter, find_interpreter
 
@@ -137,7 +137,7 @@ class Follower:
         if self._with_arguments:
             start.argv_bytes = len(command)
             texts += command
-        _request(start, texts, _thread_entry(python, started_ns(pid)))
+        _request(start, texts, _thread_entry(python, started_ns(life.start_ticks)))
         known = self._known.get(pid)
         since_s = known.since_s if known and cause == _C["START_OF_PYTHON"] else time.monotonic()
         self._known[pid] = _Known(life, command, python is not None, since_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import time
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..convert.native.dynamic import PT_LOAD, Symbol, data_at, dynamic_symbols, sections_of
 from ..convert.native.elf import ElfFile
-from ..shim_library import watch_library
+from ..runtime_table import FINAL, RUNTIME_BYTES, frames_readable, is_free_threaded
 from .facts import Mapping, mappings_of, open_mapped, reader_of
 
 _RUNTIME, _CODE, _LOOP, _VERSION = "_PyRuntime", "PyCode_Type", "_PyEval_EvalFrameDefault", "Py_Version"
@@ -20,9 +19,6 @@ _WANTED = frozenset(name.encode() for name in (_RUNTIME, _CODE, _LOOP, _VERSION)
 _NAME = re.compile(rb"(?:lib)?python3\.(\d+)t?d?(?:\.so.*)?")
 #: Of an interpreter before 3.11, which exports no version: the text that `sys.version` begins with. It may be the end of a path.
 _VERSION_TEXT = re.compile(rb"(?<![\d.])(3)\.(10)\.(\d{1,2})\+?\0")
-_FINAL = 0xF0
-_RUNTIME_BYTES = 1024  # of pylayout.h
-_COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
 _TIME_LIMIT_S = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LARGEST = 1 << 26
@@ -100,22 +96,18 @@ def _read(descriptor: int, path: bytes) -> _File | None:
         symbols = dynamic_symbols(file, sections_of(file), _WANTED)
         if not {_RUNTIME, _CODE, _LOOP} <= symbols.keys():
             return None
-        runtime = data_at(file, symbols[_RUNTIME].address, _RUNTIME_BYTES)
+        runtime = data_at(file, symbols[_RUNTIME].address, RUNTIME_BYTES)
         version = _version(file, symbols, path)
         segments = file.segments()
         loaded = segments[segments["type"] == PT_LOAD]
-    has_table = runtime[:8] == _COOKIE
-    is_free_threaded = has_table and int.from_bytes(runtime[_FREE_THREADED_AT : _FREE_THREADED_AT + 8], "little") != 0
-    data = ctypes.create_string_buffer(runtime.ljust(_RUNTIME_BYTES, b"\0"), _RUNTIME_BYTES)
-    is_known = watch_library().scalene_layout(ctypes.c_uint32(version), data) >= 0
     found = Interpreter(
         version,
         symbols[_RUNTIME].address,
         symbols[_RUNTIME].size,
         symbols[_CODE].address,
         symbols[_LOOP].address,
-        is_known,
-        is_free_threaded,
+        frames_readable(version, runtime) >= 0,
+        is_free_threaded(runtime),
     )
     return _File(found, int(loaded["vaddr"].min()) // _PAGE * _PAGE if len(loaded) else 0)
 
@@ -135,6 +127,6 @@ def _version(file: ElfFile, symbols: dict[str, Symbol], path: bytes) -> int:
     texts = set(_VERSION_TEXT.findall(_constants(file)))
     if len(texts) == 1:
         major, minor, patch = map(int, texts.pop())
-        return major << 24 | minor << 16 | patch << 8 | _FINAL
+        return major << 24 | minor << 16 | patch << 8 | FINAL
     match = _NAME.fullmatch(path.rpartition(b"/")[2])
-    return 3 << 24 | int(match[1]) << 16 | _FINAL if match else 0
+    return 3 << 24 | int(match[1]) << 16 | FINAL if match else 0

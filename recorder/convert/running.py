@@ -37,15 +37,19 @@ def _own_namespace() -> int:
         return -1
 
 
+def started_ns(ticks: int) -> int:
+    """The start time in a /proc/PID/stat, as CLOCK_MONOTONIC."""
+    to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return ticks * _NS_PER_TICK - to_boot_ns
+
+
 def still_runs(pid: int, begun_ns: int) -> bool:
     """Does the process still run that began to be recorded at that time (CLOCK_MONOTONIC) under this pid? Another one may
     have its pid since."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         state, *fields = text.rpartition(")")[2].split()
-        started_ns = int(fields[18]) * _NS_PER_TICK
+        recorded_after_ns = begun_ns - started_ns(int(fields[18]))
     except (OSError, ValueError, IndexError):
         return False
-    to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    recorded_after_ns = begun_ns + to_boot_ns - started_ns
     return state not in _DEAD and -2 * _NS_PER_TICK <= recorded_after_ns <= _LATEST_NS

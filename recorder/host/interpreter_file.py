@@ -7,7 +7,6 @@ linked with.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import time
@@ -18,12 +17,9 @@ from pathlib import Path
 from ..convert.native.dynamic import data_at, dynamic_entries, dynamic_symbols, sections_of
 from ..convert.native.elf import ElfFile
 from ..processor import MACHINE
-from ..shim_library import watch_library
+from ..runtime_table import FINAL, RUNTIME_BYTES, frames_readable, is_free_threaded
 
 _NEEDED, _RPATH, _RUNPATH = 1, 15, 29
-_RUNTIME_BYTES = 1024  # of pylayout.h
-#: How the table begins, and where it says that the build has no GIL.
-_COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
 _TIME_LIMIT_S = 5.0
 _FOLDERS = (
     f"/lib/{MACHINE}-linux-gnu",
@@ -35,8 +31,7 @@ _FOLDERS = (
     "/usr/local/lib",
 )
 _NAME = re.compile(r"(?:lib)?python3\.(\d+)(t?)d?(?:\.so.*)?")
-_FINAL = 0xF0
-#: What scalene_layout returns.
+#: What frames_readable returns.
 _NEEDS_READS = 1
 
 
@@ -57,7 +52,7 @@ class Build:
         """For example ``CPython 3.13.0, free-threaded``."""
         major, minor, patch = (self.version >> shift & 0xFF for shift in (24, 16, 8))
         name = f"CPython {major}.{minor}" + (f".{patch}" if self.is_exact else "")
-        level = "" if self.version & 0xF0 == _FINAL else ", before its release"
+        level = "" if self.version & 0xF0 == FINAL else ", before its release"
         return name + level + (", free-threaded" if self.is_free_threaded else "")
 
 
@@ -90,19 +85,11 @@ def _build(found: _Contents, name: str) -> Build | None:
     match = _NAME.fullmatch(name)
     if found.runtime is None or (found.version is None and match is None):
         return None
-    has_table = found.runtime[:8] == _COOKIE
-    by_table = has_table and int.from_bytes(found.runtime[_FREE_THREADED_AT : _FREE_THREADED_AT + 8], "little") != 0
-    version = found.version if found.version is not None else 3 << 24 | int(match[1]) << 16 | _FINAL if match else 0
+    by_table = is_free_threaded(found.runtime)
+    version = found.version if found.version is not None else 3 << 24 | int(match[1]) << 16 | FINAL if match else 0
     by_name = bool(match and match[2])
-    kind = -1 if by_name and not by_table else _layout(version, found.runtime)
+    kind = -1 if by_name and not by_table else frames_readable(version, found.runtime)
     return Build(version, found.version is not None, by_table or by_name, kind >= 0, kind == _NEEDS_READS)
-
-
-def _layout(version: int, runtime: bytes) -> int:
-    """Asks the table that the shim uses itself."""
-    data = ctypes.create_string_buffer(runtime.ljust(_RUNTIME_BYTES, b"\0"), _RUNTIME_BYTES)
-    found: int = watch_library().scalene_layout(ctypes.c_uint32(version), data)
-    return found
 
 
 def _read(path: Path) -> _Contents:
@@ -110,7 +97,7 @@ def _read(path: Path) -> _Contents:
     with ElfFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), time.monotonic() + _TIME_LIMIT_S) as file:
         sections = sections_of(file)
         symbols = dynamic_symbols(file, sections, frozenset((b"Py_Version", b"_PyRuntime")))
-        values = {name: data_at(file, each.address, _RUNTIME_BYTES) for name, each in symbols.items()}
+        values = {name: data_at(file, each.address, RUNTIME_BYTES) for name, each in symbols.items()}
         entries = list(dynamic_entries(file, sections, frozenset((_NEEDED, _RPATH, _RUNPATH))))
         version = values.get("Py_Version")
         folders = [folder for tag, text in entries if tag in (_RPATH, _RUNPATH) for folder in text.split(":")]

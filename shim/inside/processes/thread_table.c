@@ -15,11 +15,11 @@
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/clock.h"
-#include "shared/table/entries.h"
 #include "shared/loss.h"
 #include "shared/objects/thread_name.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "shared/table/entries.h"
 
 static void fill_python(struct thread_entry *entry) {
   entry->python_version = python_layout ? python_version : 0;

@@ -11,10 +11,10 @@
 #include "formats/spool/spool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
-#include "shared/table/entries.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "shared/table/entries.h"
 #include "watch/reading/proc.h"
 
 #define LIST_NS 100000000 /* the threads are listed at least so often, as one may end while another begins */
@@ -49,7 +49,7 @@ void attached_release(struct attached *process) {
 }
 
 struct attached_thread *attached_thread_at(uint32_t entry, uint32_t id) {
-  struct attached_thread *thread = of_entry[entry];
+  struct attached_thread *thread = entry < SPOOL_THREAD_TABLE ? of_entry[entry] : NULL;
   return thread && thread->id == id ? thread : NULL;
 }
 
@@ -300,8 +300,7 @@ static void find_python(struct attached *process, const struct request *request,
   process->start.stacks = request->start.stacks;
   process->start.python_version = request->start.python_version;
   for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
-    if (attached_thread_at(thread->entry % SPOOL_THREAD_TABLE, thread->id))
-      fill_python(entries_at(thread->entry), process);
+    if (attached_thread_at(thread->entry, thread->id)) fill_python(entries_at(thread->entry), process);
   }
   entries_changed();
   uint16_t cause = process->start.cause;

@@ -1,11 +1,8 @@
 /* Writes the records of attached processes, each into a chunk of its process. */
 #include "formats/spool/spool.h"
 #include "shared/base.h"
-#include "shared/clock.h"
-#include "shared/loss.h"
 #include "shared/spool.h"
 #include "watch/attached/attached.h"
-#include "watch/reading/proc.h"
 
 #define NOT_READ 255
 /* Chunks that may be open at once: each keeps a position of the window. If more processes write, the one that has begun to

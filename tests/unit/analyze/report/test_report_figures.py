@@ -341,6 +341,17 @@ def test_weights_stay_as_they_are_when(ticks: int, cpu_ns: int, columns: Any, wh
     assert report_on(builder, tmp_path).totals.cpu_s == pytest.approx(ticks * 0.010), why
 
 
+@pytest.mark.parametrize(("ticks", "cpu_ns"), [(30, 900 * MS), (30, 10 * MS), (8, 5 * MS)])
+def test_weights_of_polls_are_scaled_by_any_factor(ticks: int, cpu_ns: int, tmp_path: Path) -> None:
+    """They also stand for time in which the thread was ready, but had no CPU."""
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=cpu_ns, engine="polled")
+    for index in range(ticks):
+        builder.tick(index, process, thread, None)
+    assert report_on(builder, tmp_path).totals.cpu_s == pytest.approx(cpu_ns / 1e9)
+
+
 def test_gc_is_a_part_of_the_time(tmp_path: Path) -> None:
     builder, process, thread = one_thread()
     builder.tick(0, process, thread, builder.stack(MAIN), system_ns=1 * MS, gc=True)

@@ -1,0 +1,27 @@
+"""What an interpreter's ``_PyRuntime`` says: from CPython 3.13 on it begins with a table about the build."""
+
+from __future__ import annotations
+
+import ctypes
+
+from .shim_library import watch_library
+
+#: As much of it as is asked for (pylayout.h).
+RUNTIME_BYTES = 1024
+#: The release level of PY_VERSION_HEX for a final release.
+FINAL = 0xF0
+_COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
+
+
+def is_free_threaded(runtime: bytes) -> bool:
+    """Does the table say that the build has no GIL?"""
+    flag = runtime[_FREE_THREADED_AT : _FREE_THREADED_AT + 8]
+    return runtime.startswith(_COOKIE) and int.from_bytes(flag, "little") != 0
+
+
+def frames_readable(version: int, runtime: bytes) -> int:
+    """How the frames of this version (PY_VERSION_HEX) are read, by the table that the shim uses itself: -1 = not at all, 1 = only
+    by process_vm_readv, 0 = in any way."""
+    data = ctypes.create_string_buffer(runtime.ljust(RUNTIME_BYTES, b"\0"), RUNTIME_BYTES)
+    found: int = watch_library().scalene_layout(ctypes.c_uint32(version), data)
+    return found
