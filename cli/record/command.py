@@ -25,6 +25,7 @@ DOCTOR = "--doctor"
 #: Of --doctor, as of scalene-analyze: it exits with no program's status.
 WRONG_USAGE = 2
 INTERRUPTED = 130
+_LONGEST_PID = 9
 #: Options of --pid that would change nothing: they set what only the library inside a program does.
 _NEEDS_THE_SHIM = (
     *("--python", "--cpu-engine", "--memory-threshold", "--alloc-interval", "--native-alloc", "--copy-threshold"),
@@ -120,7 +121,7 @@ def _attach(given: Given, program: list[str]) -> int:
     pid = str(given["pid"])
     if program:
         raise UsageError(f"--pid starts no program, but {program[0]} was given. Name one or the other.")
-    if not pid.isascii() or not pid.isdigit() or int(pid) == 0:
+    if not pid.isascii() or not pid.isdigit() or len(pid) > _LONGEST_PID or int(pid) == 0:
         raise UsageError(f"--pid needs the number of a process, like --pid 4711, but {pid!r} was given.")
     if without := next((name for name in _NEEDS_THE_SHIM if name.removeprefix("--").replace("-", "_") in given), None):
         raise UsageError(f"{without} has no effect with --pid, which observes from outside. Leave it out.")

@@ -4,6 +4,7 @@ gone, or when the recorder may not know."""
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from pathlib import Path
 
 _DELETED = b" (deleted)"
 _AT_RANDOM = 25
-_LONGEST_ARGUMENTS = 1 << 16
+#: As the shim stores at most: a start record must fit into a chunk.
+_LONGEST_ARGUMENTS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,22 @@ def open_mapped(pid: int, mapping: Mapping) -> int:
     names = (f"{place}/exe", f"{place}/root{os.fsdecode(mapping.path)}")
     for name in (*names, f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"):
         with suppress(OSError):
-            found = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-            if os.fstat(found).st_ino == mapping.inode:
+            if (found := _open_same(name, mapping.inode)) >= 0:
                 return found
-            os.close(found)
     raise FileNotFoundError(os.fsdecode(mapping.path))
+
+
+def _open_same(name: str, inode: int) -> int:
+    """A descriptor for reading the file, if it is a regular one with this inode; else -1. To open a device could have effects.
+    Raises OSError."""
+    place = os.open(name, os.O_PATH | os.O_CLOEXEC)
+    try:
+        status = os.fstat(place)
+        if not stat.S_ISREG(status.st_mode) or status.st_ino != inode:
+            return -1
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(place)
 
 
 def reader_of(pid: int) -> int:

@@ -54,7 +54,7 @@ class Follower:
         self.pid, self._count_loss = pid, count_loss
         self._with_children, self._with_arguments = with_children, with_arguments
         self._known: dict[int, _Known] = {}
-        self._refused: set[int] = set()
+        self._refused: set[tuple[int, int]] = set()
         self._next_s = self._added_s = 0.0
 
     def attach(self) -> None:
@@ -70,7 +70,8 @@ class Follower:
             return self._next_s - now_s
         self._added_s = 0.0
         for pid in list(self._known):
-            self._renew(pid)
+            with suppress(Exception):  # its memory or files cannot be read now
+                self._renew(pid)
         if self._with_children:
             self._find_children()
         spent_s = time.thread_time() - began_s - self._added_s
@@ -81,38 +82,52 @@ class Follower:
 
     def still_runs(self, pid: int, _: int) -> bool:
         """Does the process still run that was attached to under this pid?"""
-        known = self._known.get(pid)
+        return pid in self._known and self._is_same(pid) and ended_with(pid) is None
+
+    def _is_same(self, pid: int) -> bool:
         with suppress(OSError, IndexError, ValueError):
-            return known is not None and ended_with(pid) is None and start_ticks_of(pid) == known.life.start_ticks
+            return start_ticks_of(pid) == self._known[pid].life.start_ticks
         return False
 
     def _renew(self, pid: int) -> None:
-        """Forgets a process that has gone; attaches again to one that has called exec."""
-        try:
-            life = life_of(pid)
-        except (OSError, IndexError, ValueError):
+        """Forgets a process that has gone; attaches again to one that has called exec, or whose interpreter is loaded by now."""
+        if not self._is_same(pid):
             del self._known[pid]
             return
-        known = self._known[pid].life
-        if life.start_ticks != known.start_ticks:
-            del self._known[pid]
-        elif life.random != known.random and life.random:
-            with suppress(OSError):
-                self._add(pid, _C["CAUSE_EXEC"])
-        elif not self._known[pid].has_python:
-            with suppress(OSError):
-                if find_interpreter(pid) is not None:  # it is loaded soon after exec, or late
-                    self._add(pid, _C["START_OF_PYTHON"])
+        known = self._known[pid]
+        if life_of(pid).random not in (0, known.life.random):
+            self._add(pid, _C["CAUSE_EXEC"])
+        elif not known.has_python and find_interpreter(pid) is not None:
+            self._add(pid, _C["START_OF_PYTHON"])
 
     def _find_children(self) -> None:
         waiting = list(self._known)
         while waiting:
             parent = waiting.pop()
             for child in children_of(parent):
-                if child not in self._known and child not in self._refused and child != os.getpid():
-                    with suppress(OSError, IndexError, ValueError):
-                        self._add(child, self._cause(child, parent))
-                        waiting += [child] if child in self._known else []
+                if child in self._known or child == os.getpid():
+                    continue
+                with suppress(Exception):  # it has gone, or is odd; others must be found all the same
+                    self._begin(child, parent)
+                waiting += [child] if child in self._known else []
+
+    def _begin(self, child: int, parent: int) -> None:
+        """Attaches to a child, unless that may not be."""
+        key = child, start_ticks_of(child)
+        if key in self._refused:
+            return
+        try:
+            self._add(child, self._cause(child, parent))
+        except PermissionError:
+            self._refuse(child)
+
+    def _refuse(self, pid: int) -> None:
+        """The process is left out, which is counted once."""
+        key = pid, start_ticks_of(pid)
+        self._known.pop(pid, None)
+        if key not in self._refused:
+            self._refused.add(key)
+            self._count_loss("attached_missed")
 
     def _cause(self, child: int, parent: int) -> int:
         """A forked child is what its parent is."""
@@ -122,8 +137,7 @@ class Follower:
     def _add(self, pid: int, cause: int) -> None:
         """Raises OSError."""
         if any(namespace_of(pid, kind) != namespace_of("self", kind) for kind in ("mnt", "pid")):
-            self._refused.add(pid)
-            self._count_loss("attached_missed")
+            self._refuse(pid)
             return
         began_s = time.thread_time()
         life, command, python = life_of(pid), command_of(pid), find_interpreter(pid)

@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..convert.native.dynamic import PT_LOAD, Symbol, data_at, dynamic_symbols, sections_of
@@ -16,12 +15,13 @@ from .facts import Mapping, mappings_of, open_mapped, reader_of
 
 _RUNTIME, _CODE, _LOOP, _VERSION = "_PyRuntime", "PyCode_Type", "_PyEval_EvalFrameDefault", "Py_Version"
 _WANTED = frozenset(name.encode() for name in (_RUNTIME, _CODE, _LOOP, _VERSION))
-_NAME = re.compile(rb"(?:lib)?python3\.(\d+)t?d?(?:\.so.*)?")
+_NAME = re.compile(rb"(?:lib)?python3\.(\d{1,2})t?d?(?:\.so.*)?")
 #: Of an interpreter before 3.11, which exports no version: the text that `sys.version` begins with. It may be the end of a path.
 _VERSION_TEXT = re.compile(rb"(?<![\d.])(3)\.(10)\.(\d{1,2})\+?\0")
 _TIME_LIMIT_S = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LARGEST = 1 << 26
+_LARGEST, _MOST_SEGMENTS = 1 << 24, 16
+_HIGHEST = 1 << 47
 _WRITABLE, _READ_ONLY = 2, 4
 
 
@@ -40,6 +40,9 @@ class Interpreter:
     is_free_threaded: bool
 
 
+_UNKNOWN = Interpreter(0, 0, 0, 0, 0, is_known=False, is_free_threaded=False)
+
+
 @dataclass(frozen=True)
 class _File:
     """What the file of an interpreter says: as in Interpreter, with ELF virtual addresses. ``first``: that of its first
@@ -50,20 +53,32 @@ class _File:
 
 
 def find_interpreter(pid: int) -> Interpreter | None:
-    """The interpreter of a process; None if it has none. Raises OSError."""
+    """The interpreter of a process; None if it has none. Of one whose file is gone, nothing is known. Raises OSError."""
+    is_gone = False
     for mapping in _candidates(pid):
-        with suppress(ValueError):
+        try:
             file = _known_file(pid, mapping)
-            if file is not None:
-                bias = mapping.start - file.first
-                found = file.found
-                return replace(
-                    found,
-                    runtime=found.runtime + bias,
-                    code_type=found.code_type + bias,
-                    loop=found.loop + bias,
-                )
-    return None
+        except FileNotFoundError:
+            is_gone = is_gone or _is_named(mapping)
+            continue
+        except ValueError:
+            continue
+        if file is not None and (found := _moved(file.found, mapping.start - file.first)):
+            return found
+    return _UNKNOWN if is_gone else None
+
+
+def _moved(found: Interpreter, bias: int) -> Interpreter | None:
+    """With the addresses in the process. None if they are impossible: the file says what it likes."""
+    names = ("runtime", "code_type", "loop")
+    places = {name: getattr(found, name) + bias for name in names}
+    if not all(0 < place < _HIGHEST for place in places.values()) or not 0 <= found.runtime_bytes < _HIGHEST:
+        return None
+    return replace(found, **places)
+
+
+def _is_named(mapping: Mapping) -> bool:
+    return b"libpython" in mapping.path.rpartition(b"/")[2]
 
 
 def _candidates(pid: int) -> Iterator[Mapping]:
@@ -74,7 +89,7 @@ def _candidates(pid: int) -> Iterator[Mapping]:
         if each.offset == 0:
             first.setdefault((each.device, each.inode), each)
     executable = os.stat(f"/proc/{reader_of(pid)}/exe").st_ino  # noqa: PTH116
-    named = [each for each in first.values() if b"libpython" in each.path.rpartition(b"/")[2]]
+    named = [each for each in first.values() if _is_named(each)]
     yield from named
     yield from (each for each in first.values() if each.inode == executable)
 
@@ -118,7 +133,9 @@ def _constants(file: ElfFile) -> bytes:
     loaded = segments[segments["type"] == PT_LOAD]
     chosen = loaded[loaded["flags"] == _READ_ONLY]
     chosen = chosen if len(chosen) > 1 else loaded[loaded["flags"] & _WRITABLE == 0]
-    return b"\0".join(file.read(int(each["offset"]), min(int(each["filesz"]), _LARGEST)) for each in chosen)
+    return b"\0".join(
+        file.read(int(each["offset"]), min(int(each["filesz"]), _LARGEST)) for each in chosen[:_MOST_SEGMENTS]
+    )
 
 
 def _version(file: ElfFile, symbols: dict[str, Symbol], path: bytes) -> int:
@@ -129,4 +146,4 @@ def _version(file: ElfFile, symbols: dict[str, Symbol], path: bytes) -> int:
         major, minor, patch = map(int, texts.pop())
         return major << 24 | minor << 16 | patch << 8 | FINAL
     match = _NAME.fullmatch(path.rpartition(b"/")[2])
-    return 3 << 24 | int(match[1]) << 16 | FINAL if match else 0
+    return 3 << 24 | (int(match[1]) & 0xFF) << 16 | FINAL if match else 0

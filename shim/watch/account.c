@@ -186,10 +186,15 @@ static bool is_at(const struct wait *wait, const struct system_call *call) {
   return wait->sp == call->sp && wait->pc == call->pc;
 }
 
+static bool has_images(const struct watched *thread) {
+  const struct attached *attached = thread->process->attached;
+  return thread->entry.images || (attached && attached->source.list);
+}
+
 /* True if the native stack of the thread's wait is to be read when it is observed there again. The GIL needs none. */
 static bool lacks_native(const struct watched *thread) {
   const struct wait *wait = &thread->wait;
-  return thread->entry.images && wait->facts.wait_class && wait->facts.wait_class != WAIT_GIL && !wait->is_read;
+  return has_images(thread) && wait->facts.wait_class && wait->facts.wait_class != WAIT_GIL && !wait->is_read;
 }
 
 /* True if it may be read now. The lists and tables of a process may be made so that they take long to read, and the
@@ -359,6 +364,7 @@ static bool observe_changed(struct watched *thread, struct poll *poll) {
   if (state == CALL_GONE) return false;
   if (state == CALL_REFUSED) return refuse(thread);
   if (thread->process->refusals < REFUSED) thread->process->refusals = 0; /* else given up in this poll */
+  if (thread->process->layout) thread->process->given_up = 0;
   if (state == CALL_BLOCKED) {
     observed_waiting(thread, poll);
   } else {

@@ -96,6 +96,7 @@ static struct watched *find_ident(struct process *process, uint64_t ident) {
 /* Gives the state to the threads with this ident that have none, and returns their number. */
 static uint32_t give_state(struct process *process, uintptr_t state, uint64_t ident) {
   uint32_t given = 0;
+  if (!ident) return 0; /* the state is not bound to a thread yet */
   struct watched *unknown = process->attached ? find_ident(process, ident) : NULL;
   if (unknown && unknown->entry.pthread != ident) threads_set_ident(unknown, ident);
   for (struct watched *each = process->threads; each; each = each->next) {

@@ -59,12 +59,14 @@ struct watched {
 
 /* Number of successive refusals after which a process is not read any more. */
 #define REFUSED 3
+#define GIVEN_UP 100 /* after which it is counted for an attached process, which is asked again all the same */
 /* A recorded process with at least one watched thread. */
 struct process {
   uint32_t id; /* 0 = free */
   pid_t pid;
   struct watched *threads;
   uint32_t count;
+  uint32_t given_up; /* how often an attached process could not be read, one time after the other */
   uint32_t refusals; /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
   struct attached *attached; /* null = the recorder has started it, or one of its ancestors */
   uintptr_t challenge;       /* address of spool->challenge in its memory; 0 = reads need no proof */
@@ -92,6 +94,7 @@ static inline void process_give_up(struct watched *thread) {
   struct process *process = thread->process;
   if (process->attached) { /* it is calling exec, or was seen before its memory was there */
     process->runtime = 0;
+    if (++process->given_up == GIVEN_UP && !proc_ended(process->pid)) loss_add(LOSS_waits_off);
     return;
   }
   if (process->refusals < REFUSED && !proc_ended(process->pid)) loss_add(LOSS_waits_off);

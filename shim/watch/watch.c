@@ -71,7 +71,7 @@ static bool wait_out_pause(void) {
   threads_pause(clock_now_ns());
   attached_settle(clock_now_ns(), false);
   while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PAUSED_PERIOD_NS);
-  attached_resume();
+  attached_resume(clock_now_ns());
   threads_resume(clock_now_ns());
   return true;
 }

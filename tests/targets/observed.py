@@ -35,6 +35,11 @@ def thread():
     begun.start()
 
 
+def busy_thread():
+    threading.Thread(target=lambda: (burn_here(1), nap(30)), daemon=True).start()
+    time.sleep(1.5)
+
+
 def short_thread():
     begun = threading.Thread(target=burn, args=(0.5,))
     begun.start()
@@ -88,7 +93,8 @@ def fork(seconds):
     if not child:
         burn(seconds)
         os._exit(3)
-    time.sleep(2 * seconds)  # its end is seen before it is waited for
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    time.sleep(0.6)  # its end is seen before it is waited for
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -128,6 +134,7 @@ WORDS = {
     "nap": lambda: nap(0.5),
     "thread": thread,
     "short_thread": short_thread,
+    "busy_thread": busy_thread,
     "short_threads": short_threads,
     "bursts": bursts,
     "fork": lambda: fork(0.6),

@@ -24,12 +24,14 @@
 #define MAX_SEGMENTS_READ 64
 #define MAX_DYNAMIC 128
 
+#define SAME_START_NS 20000000
 #define BUCKETS 4096
 /* The kernel's times have steps of 10 ms, and those of running threads are some milliseconds old. */
 #define LEAST_UNSEEN_NS 50000000
 #define UNSEEN_SHARE 50
 
 static struct attached *first;
+static bool resuming;                                        /* what begins now has begun in a pause */
 static struct attached_thread *buckets[BUCKETS];             /* all threads, by their ids */
 static struct attached_thread *of_entry[SPOOL_THREAD_TABLE]; /* who was given an entry last */
 
@@ -128,7 +130,7 @@ static void take_entry(struct attached_thread *thread, int64_t now_ns) {
   entry->tid = thread->tid;
   fill_python(entry, process);
   entry->pthread = entry->python_thread = entry->name = entry->arenas = 0;
-  entry->images = process->source.list;
+  entry->images = 0; /* images.given has them */
   entry->pid_namespace = spool_pid_namespace();
   entry->start_ns = now_ns;
   entry->cpu_start_ns = thread->run_ns;
@@ -138,10 +140,10 @@ static void take_entry(struct attached_thread *thread, int64_t now_ns) {
   entries_changed();
 }
 
-/* True if the thread began while it was recorded. */
+/* True if all CPU time of the thread belongs to the recording. What was used before an exec belongs to the image before. */
 static bool is_born(const struct attached *process, pid_t tid) {
-  bool process_is = process->python.start_ns > spool->start_mono_ns && process->start.cause != CAUSE_EXEC;
-  return process_is || (process->listing > 1 && tid != process->start.pid);
+  if (resuming || (tid == process->start.pid && process->start.cause == CAUSE_EXEC)) return false;
+  return proc_started_ns(process->start.pid, tid) > spool->start_mono_ns;
 }
 
 /* Returns the new thread; null = it has gone in the meantime, or there is no memory. */
@@ -150,6 +152,7 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   struct schedule schedule;
   int fd = thread ? proc_open_schedule(process->start.pid, tid) : -1;
   if (fd < 0 || !proc_schedule(fd, &schedule)) {
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) loss_add(LOSS_waits_crowded);
     if (fd >= 0) close(fd);
     free(thread);
     return NULL;
@@ -158,8 +161,12 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid, .lead = NO_LEAD};
   thread->id = tid == process->start.pid ? process->start.thread : spool_new_thread();
   thread->run_ns = schedule.run_ns;
-  thread->cpu_start_ns = is_born(process, tid) ? 0 : schedule.run_ns;
-  thread->system_start_ns = thread->system_ns = thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
+  thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
+  if (thread->system_seen_ns < 0) thread->system_seen_ns = 0;
+  if (!is_born(process, tid)) {
+    thread->cpu_start_ns = thread->run_ns;
+    thread->system_start_ns = thread->system_ns = thread->system_seen_ns;
+  }
   process->threads = thread;
   process->count++;
   thread->next_in_bucket = *bucket_of(tid);
@@ -177,16 +184,22 @@ static void end_thread(struct attached_thread *thread, int64_t now_ns) {
     if (of_entry[thread->entry] == thread) of_entry[thread->entry] = NULL;
   }
   thread->process->count--;
-  thread->process->ended_ns += thread->run_ns - thread->cpu_start_ns;
+  thread->process->ended_ns += attached_used_ns(thread);
   thread->process->ended_system_ns += thread->system_seen_ns - thread->system_start_ns;
   free_bucket(thread);
   free(thread);
 }
 
+/* A listing may leave out a thread that lives: the next one to a thread that ends meanwhile. */
+static bool lives(const struct attached *process, pid_t tid) {
+  char state = process->ends ? 0 : proc_state(process->start.pid, tid);
+  return state && state != 'Z' && state != 'X';
+}
+
 static void end_missing(struct attached *process, int64_t now_ns) {
   for (struct attached_thread **at = &process->threads; *at;) {
     struct attached_thread *thread = *at;
-    if (thread->listing == process->listing) {
+    if (thread->listing == process->listing || lives(process, thread->tid)) {
       at = &thread->next;
     } else {
       *at = thread->next;
@@ -201,6 +214,7 @@ static void list_threads(struct attached *process, int64_t now_ns) {
   process->listing++;
   process->listed_ns = now_ns;
   proc_usage(process->start.pid, &process->usage);
+  if (!process->source.list) find_source(process);
   if (names) process->named_ns = now_ns;
   rewinddir(process->tasks);
   for (struct dirent *each; (each = readdir(process->tasks));) {
@@ -220,8 +234,7 @@ static void list_threads(struct attached *process, int64_t now_ns) {
 /* CPU time of its threads, as far as it is known. */
 static int64_t observed_ns(const struct attached *process) {
   int64_t sum_ns = process->ended_ns;
-  for (const struct attached_thread *each = process->threads; each; each = each->next)
-    sum_ns += each->run_ns - each->cpu_start_ns;
+  for (const struct attached_thread *each = process->threads; each; each = each->next) sum_ns += attached_used_ns(each);
   return sum_ns;
 }
 
@@ -255,6 +268,7 @@ static void forget(struct attached *process, int64_t now_ns) {
     break;
   }
   process->listing++;
+  process->ends = true;
   end_missing(process, now_ns);
   attached_close_writer(process);
   if (process->tasks) closedir(process->tasks);
@@ -268,14 +282,19 @@ static void end(struct attached *process, int64_t now_ns) {
   int status;
   struct attached *parent = find_pid(process->start.parent_pid);
   bool is_root = process->start.cause == CAUSE_ROOT, is_told = false;
-  if (parent && parent->writer.process == process->start.parent)
-    is_told = proc_zombie_status(process->start.pid, &status);
+  if (parent) is_told = proc_zombie_status(process->start.pid, &status);
   if (is_told) attached_write_reaped(parent, process->start.pid, status, now_ns);
   count_unseen(process);
   if (!is_told && !is_root)
     attached_write_end(process, END_UNKNOWN, observed_ns(process), observed_system_ns(process), now_ns);
   if (parent) parent->children_ns += total_ns(process);
   forget(process, now_ns);
+}
+
+/* The pid may have been given to another process since the request was made; not while descriptors of it are open. */
+static bool is_asked_for(const struct request *request) {
+  int64_t apart_ns = proc_started_ns(request->start.pid, request->start.pid) - request->python.start_ns;
+  return apart_ns > -SAME_START_NS && apart_ns < SAME_START_NS;
 }
 
 static struct attached *create(const struct request *request) {
@@ -285,9 +304,12 @@ static struct attached *create(const struct request *request) {
   process->python = request->python;
   process->pid_fd = proc_pid_fd(request->start.pid);
   process->tasks = proc_tasks(request->start.pid);
-  if (process->tasks) return process;
+  if (process->tasks && is_asked_for(request)) return process;
+  int error = process->tasks ? ESRCH : errno;
+  if (process->tasks) closedir(process->tasks);
   if (process->pid_fd >= 0) close(process->pid_fd);
   free(process);
+  errno = error;
   return NULL;
 }
 
@@ -311,12 +333,12 @@ static void find_python(struct attached *process, const struct request *request,
 
 static void begin(const struct request *request, int64_t now_ns) {
   struct attached *before = find_pid(request->start.pid), *process = create(request);
+  if (!process && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) loss_add(LOSS_attached_missed);
+  if (!process) return;
   if (before && proc_has_ended(before->pid_fd)) { /* its pid was given to another one */
     end(before, now_ns);
     before = NULL;
   }
-  if (!process && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) loss_add(LOSS_attached_missed);
-  if (!process) return;
   if (before) {
     process->start.cause = CAUSE_EXEC;
     process->start.parent = before->writer.process;
@@ -329,9 +351,8 @@ static void begin(const struct request *request, int64_t now_ns) {
   }
   process->writer = (struct spool_writer){.process = spool_new_process(), .pid = request->start.pid};
   process->start.thread = spool_new_thread();
-  bool is_new = request->python.start_ns > spool->start_mono_ns && !before;
+  bool is_new = request->python.start_ns > spool->start_mono_ns && !before && !resuming;
   if (proc_usage(request->start.pid, &process->usage_start) && is_new) process->usage_start = (struct usage){0, 0};
-  find_source(process);
   process->next = first;
   first = process;
   attached_write_start(process, request->texts, now_ns);
@@ -357,7 +378,7 @@ void attached_update(int64_t now_ns, bool all) {
     } else if (all || now_ns - process->listed_ns >= list_pause(process) ||
                proc_count(process->tasks) != process->count) {
       list_threads(process, now_ns);
-      if (!process->count) end(process, now_ns);
+      if (!process->count && !proc_count(process->tasks)) end(process, now_ns);
     }
   }
 }
@@ -365,24 +386,37 @@ void attached_update(int64_t now_ns, bool all) {
 void attached_settle(int64_t now_ns, bool ends) {
   for (struct attached *process = first; process; process = process->next) {
     if (ends) count_unseen(process);
+    proc_usage(process->start.pid, &process->usage);
     for (struct attached_thread *thread = process->threads; thread; thread = thread->next)
       attached_charge_rest(thread, now_ns);
   }
 }
 
-void attached_resume(void) {
-  for (struct attached *process = first; process; process = process->next) {
-    for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
-      struct schedule schedule;
-      int fd = proc_open_schedule(process->start.pid, thread->tid);
-      if (fd >= 0 && proc_schedule(fd, &schedule)) {
-        thread->paused_ns += schedule.run_ns - thread->run_ns;
-        thread->run_ns = schedule.run_ns;
-        int64_t system_ns = proc_system_ns(process->start.pid, thread->tid);
-        thread->system_start_ns += system_ns - thread->system_seen_ns;
-        thread->system_ns = thread->system_seen_ns = system_ns;
-      }
-      if (fd >= 0) close(fd);
-    }
+/* Nothing of what it has used since its last observation counts. */
+static void leave_out(struct attached_thread *thread) {
+  pid_t pid = thread->process->start.pid;
+  struct schedule schedule;
+  int fd = proc_open_schedule(pid, thread->tid);
+  int64_t system_ns = proc_system_ns(pid, thread->tid);
+  if (fd >= 0 && proc_schedule(fd, &schedule)) {
+    thread->paused_ns += schedule.run_ns - thread->run_ns;
+    thread->run_ns = schedule.run_ns;
   }
+  if (fd >= 0) close(fd);
+  if (system_ns < 0) return;
+  thread->system_start_ns += system_ns - thread->system_seen_ns;
+  thread->system_ns = thread->system_seen_ns = system_ns;
+}
+
+void attached_resume(int64_t now_ns) {
+  for (struct attached *process = first; process; process = process->next) {
+    struct usage before = process->usage;
+    for (struct attached_thread *thread = process->threads; thread; thread = thread->next) leave_out(thread);
+    if (!proc_usage(process->start.pid, &process->usage)) continue;
+    process->usage_start.own_ns += process->usage.own_ns - before.own_ns;
+    process->usage_start.children_ns += process->usage.children_ns - before.children_ns;
+  }
+  resuming = true;
+  attached_update(now_ns, true);
+  resuming = false;
 }

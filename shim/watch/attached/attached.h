@@ -40,15 +40,19 @@ struct attached_thread {
   int64_t system_start_ns; /* and what it was at the beginning */
   uint64_t stack;          /* stack and flags of its last tick */
   uint32_t flags;
-  bool had_tick;
   char name[16];
 };
+
+/* Returns the CPU time of the thread since its recording began, without pauses. */
+static inline int64_t attached_used_ns(const struct attached_thread *thread) {
+  return thread->run_ns - thread->cpu_start_ns - thread->paused_ns;
+}
 
 /* A process, from its attaching or from its exec to its end or to the next exec; and until nobody refers to it. */
 struct attached {
   struct attached *next;
   uint32_t users; /* that refer to it: attached_find */
-  bool gone;
+  bool ends, gone;
   struct record_process_start start;
   struct thread_entry python; /* what is known of its interpreter, in the fields of an entry that say so */
   struct image_source source; /* list 0 = there is none */
@@ -64,8 +68,8 @@ struct attached {
 };
 
 /* Asks for a process to be attached to. `start`: its start record, followed by the texts that belong to it; thread, t_ns and
- * parent are filled in later. `python`: of its interpreter: python_version, runtime, runtime_bytes, code_type, and as `images`
- * an address in the interpreter's code; all 0 if it has none. A process with that pid that is attached already has called
+ * parent are filled in later. `python`: when the process began (start_ns), and of its interpreter: python_version, runtime,
+ * runtime_bytes, code_type, and as `images` an address in the interpreter's code; all 0 if it has none. A process with that pid that is attached already has called
  * exec. False = there is no memory. May be called from any thread. */
 bool attached_request(const struct record_process_start *start, const char *texts, const struct thread_entry *python);
 /* Takes the next request, for the caller to free; null = there is none. */
@@ -76,8 +80,8 @@ struct request *attached_next_request(void);
 void attached_update(int64_t now_ns, bool all);
 /* The recording is paused, or `ends`: charges what was used since the last ticks. */
 void attached_settle(int64_t now_ns, bool ends);
-/* The recording goes on after a pause: what threads have used in it is charged to no tick. */
-void attached_resume(void);
+/* The recording goes on after a pause: what was used in it is charged to nobody. */
+void attached_resume(int64_t now_ns);
 /* True if there is any. */
 bool attached_any(void);
 /* Returns the process of this id and pid, which stays until attached_release; null = it is not an attached one. */

@@ -85,7 +85,7 @@ void attached_write_thread_start(const struct attached_thread *thread, int64_t n
 
 void attached_write_thread_end(const struct attached_thread *thread, int64_t now_ns) {
   struct record_thread_end end = {.thread = thread->id, .t_ns = now_ns};
-  int64_t used_ns = thread->run_ns - thread->cpu_start_ns - thread->paused_ns;
+  int64_t used_ns = attached_used_ns(thread);
   int64_t system_ns = thread->system_seen_ns - thread->system_start_ns;
   end.cpu_ns = used_ns > 0 ? used_ns : 0;
   end.system_ns = system_ns < end.cpu_ns ? system_ns : end.cpu_ns;
@@ -112,6 +112,5 @@ void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_
   thread->system_ns += in_kernel_ns;
   thread->stack = stack;
   thread->flags = flags;
-  thread->had_tick = true;
   write_record(thread->process, &tick, sizeof tick, "", 0, RECORD_TICK);
 }

@@ -72,12 +72,13 @@ void attached_charge(struct attached_thread *thread, const struct attached_poll 
     flags |= TICK_TORN;
     stack = 0;
   }
-  thread->system_seen_ns = proc_system_ns(thread->process->start.pid, thread->tid);
+  int64_t system_ns = proc_system_ns(thread->process->start.pid, thread->tid);
+  if (system_ns >= 0) thread->system_seen_ns = system_ns;
   attached_write_tick(thread, stack, flags, clock_now_ns());
 }
 
-/* A tick of no weight: with it comes the CPU time until now, to which the others are scaled. */
+/* A tick of no weight: with it comes the CPU time until now, to which the others are scaled, perhaps those of other threads. */
 void attached_charge_rest(struct attached_thread *thread, int64_t now_ns) {
   thread->owed_ns = 0;
-  if (thread->had_tick) attached_write_tick(thread, thread->stack, thread->flags, now_ns);
+  if (attached_used_ns(thread) > 0) attached_write_tick(thread, thread->stack, thread->flags, now_ns);
 }

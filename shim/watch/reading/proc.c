@@ -18,6 +18,7 @@
 
 #define EXITING 4            /* PF_EXITING among the flags of /proc/PID/stat */
 #define SPARE_DESCRIPTORS 16 /* reserved for the rest of the recorder, which imports modules and writes files */
+#define STATUS_BYTES 65536   /* of a status, in which a user may have thousands of groups */
 #define CPUCLOCK_SCHED 2     /* part of the kernel's id of a process's clock: ~pid << 3 | CPUCLOCK_SCHED */
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
@@ -129,14 +130,28 @@ bool proc_usage(pid_t pid, struct usage *out) {
 int64_t proc_system_ns(pid_t pid, pid_t tid) {
   char text[512];
   unsigned long steps;
-  if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return 0;
+  if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return -1;
   const char *end = strrchr(text, ')');
   const char *format = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %lu";
-  return end && sscanf(end, format, &steps) == 1 ? (int64_t)steps * step_ns() : 0;
+  return end && sscanf(end, format, &steps) == 1 ? (int64_t)steps * step_ns() : -1;
+}
+
+/* The kernel counts from the boot, with the time in which the machine was suspended. */
+int64_t proc_started_ns(pid_t pid, pid_t tid) {
+  char text[512];
+  unsigned long long steps;
+  struct timespec boot, now;
+  if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return -1;
+  const char *end = strrchr(text, ')');
+  const char *format = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
+  if (!end || sscanf(end, format, &steps) != 1) return -1;
+  if (clock_gettime(CLOCK_BOOTTIME, &boot) || clock_gettime(CLOCK_MONOTONIC, &now)) return -1;
+  int64_t ahead_ns = (int64_t)(boot.tv_sec - now.tv_sec) * 1000000000 + (boot.tv_nsec - now.tv_nsec);
+  return (int64_t)steps * step_ns() - ahead_ns;
 }
 
 bool proc_switches(pid_t pid, pid_t tid, struct switches *out) {
-  char text[4096];
+  static char text[STATUS_BYTES];
   unsigned long long waits, preemptions;
   if (read_file(pid, tid, "status", text, sizeof text) <= 0) return false;
   const char *at = strstr(text, "\nvoluntary_ctxt_switches:");

@@ -38,8 +38,10 @@ char proc_state(pid_t pid, pid_t tid);
 bool proc_ended(pid_t pid);
 /* Returns the CPU time of the whole process in ns, by one system call; -1 = the process has gone. */
 int64_t proc_clock_ns(pid_t pid);
-/* Returns the kernel time of a thread in ns, in the kernel's steps of 10 ms; 0 = unknown. */
+/* Returns the kernel time of a thread in ns, in the kernel's steps of 10 ms; -1 = it has gone. */
 int64_t proc_system_ns(pid_t pid, pid_t tid);
+/* Returns when a thread began (CLOCK_MONOTONIC), in the kernel's steps; -1 = it has gone. */
+int64_t proc_started_ns(pid_t pid, pid_t tid);
 /* CPU time that a process and its threads have used, and the children that it has waited for, in the kernel's steps. */
 struct usage {
   int64_t own_ns, children_ns;
