@@ -9,6 +9,13 @@ from tests.support import native
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, analyze, line_of, losses, record, report, rows, target
 
+#: For a message: samples, and those that were freed, of each line in each tenth of the judged time.
+_TENTHS = """
+SELECT line, floor(10 * (t_ns - start_ns) / (judged_ns - start_ns)) AS tenth, count(*), count(end_t_ns)
+FROM allocations LEFT JOIN stack_owners USING (trace, stack) LEFT JOIN process_moments USING (trace, process)
+GROUP BY ALL ORDER BY ALL
+"""
+
 
 def recorded(folder: Path, python: Interpreter, options: Sequence[str]) -> Path:
     trace, library = folder / "t.parquet", native.library(folder, "native_leak.c")
@@ -28,7 +35,10 @@ def test_a_leak_in_c_code_names_its_functions(python: Interpreter, tmp_path: Pat
     trace = recorded(tmp_path, python, ["--native-alloc"])
     found = report(trace, command="leaks")
     stacks = native_stacks(found)
-    in_library, in_numpy, in_rust = (stacks[line_of("native_leak", mark)] for mark in ("library", "numpy", "rust"))
+    marked = [line_of("native_leak", mark) for mark in ("library", "numpy", "rust")]
+    told = f"{[*stacks]} of {marked}: {found['traces']}\n{analyze('sql', trace, _TENTHS).stdout.decode()}"
+    assert stacks.keys() >= set(marked), told
+    in_library, in_numpy, in_rust = (stacks[line] for line in marked)
     assert in_library[-2:] == ["leak_some", "grow_table"]
     (leak,) = (each for each in found["leaks"] if each["line"] == line_of("native_leak", "library"))
     assert [each["library"] for each in leak["native_stack"]][-2:] == ["native_leak", "native_leak"]
