@@ -4,6 +4,6 @@ This package imports only :mod:`.api`, because a recorded program pays for it. C
 :mod:`.run.record`.
 """
 
-from .api import mark, pause, recording, resume
+from .api import mark, memory, pause, recording, resume
 
-__all__ = ["mark", "pause", "recording", "resume"]
+__all__ = ["mark", "memory", "pause", "recording", "resume"]

@@ -24,7 +24,7 @@ from itertools import count
 TYPE_CHECKING = False  # typing is not imported: the program would pay for it
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
 _CONTROL_NAME = "control"
@@ -32,6 +32,8 @@ _CONTROL_NAME = "control"
 _TIMEOUT_US = 1_000_000
 _LONGEST_SOCKET_NAME = 107
 _LONGEST_TEXT = 1000
+#: In one request, which may have 64 KiB: a character takes up to 12 bytes.
+_MOST_MARKS = 5
 _LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
 
@@ -49,6 +51,30 @@ def resume() -> None:
 def recording() -> bool:
     """Is this program being recorded, and does its recorder still answer? True also while paused."""
     return b'"ok": true' in _ask({"command": "status"}, True)
+
+
+def memory() -> tuple[int, int] | None:
+    """Bytes that this process has allocated and not freed, and the most that they were since the last call (the first one:
+    since the start). Exact for the calling thread; of each other thread, up to 1/64 of the memory threshold is missing,
+    and as much of a maximum. None where memory is not recorded."""
+    if _SPOOL_VARIABLE not in os.environ:
+        return None
+    try:
+        import ctypes
+
+        ask = ctypes.CDLL(None).scalene_program_memory
+    except (OSError, AttributeError, ImportError):  # the recorder attached, or its library is not preloaded here
+        return None
+    now, most = ctypes.c_int64(), ctypes.c_int64()
+    return (now.value, most.value) if ask(ctypes.byref(now), ctypes.byref(most)) else None
+
+
+def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
+    """Sets marks of blocks that have ended, many in one message: text, begin and end (``time.monotonic_ns()``) of each."""
+    if _SPOOL_VARIABLE in os.environ:
+        told = [[_as_text(text), begin_ns, end_ns] for text, begin_ns, end_ns in marks]
+        for first in range(0, len(told), _MOST_MARKS):
+            _ask({"command": "marks", "marks": told[first : first + _MOST_MARKS]}, False)
 
 
 class mark:  # noqa: N801 (used as a function)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..report.cuda import DIRECTIONS, add_devices, have_calls
 from ..report.gpu import add_gpu
+from ..report.marked import placed
 from ..report.reduction import window_s
 from ..report.threads import CLASSES
 from ..report.timeline import memory_over_time
@@ -120,7 +121,8 @@ class Run:
 
 
 def read_run(path: Path, selection: Selection) -> Run:
-    """Reads and reduces the trace at ``path``. Raises the errors of :func:`open_traces`."""
+    """Reads and reduces the trace at ``path``. Raises the errors of :func:`open_traces`, and MarkError."""
+    selection = placed(selection, [path])
     with open_traces([path], selection, _TABLES) as traces:
         return _reduced(traces, selection)
 

@@ -14,6 +14,7 @@ from typing import Any
 from ..diff.match import Pairs
 from ..diff.results import Change, Changes, Diff, LineChange
 from ..diff.runs import MEASURES, Run, Version, aligned, same_places, version_of
+from ..report.marked import placed
 from ..results.base import to_json
 from ..trace.selection import Selection
 from ..trace.traces import REPORT_TABLES, open_traces
@@ -61,6 +62,7 @@ def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
 
 def _calls(path: Path, selection: Selection) -> Json:
     """The entry of a run, without the parts that the page of a comparison does not use."""
+    selection = placed(selection, [path])
     with open_traces([path], selection, REPORT_TABLES) as traces:
         return entry(traces, selection, most=1) | {"sources": {}, "libraries": {}, "leaks": None}
 

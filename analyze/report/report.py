@@ -55,6 +55,7 @@ def query_of(selection: Selection, sort: str | None = None, limit: int | None = 
         "to_s": selection.to_s,
         "process": list(selection.processes),
         "thread": list(selection.threads),
+        "mark": selection.mark,
         "sort": sort,
         "limit": limit,
     }

@@ -11,7 +11,8 @@ class Selection:
 
     ``from_s`` and ``to_s`` (seconds from the start of the recording, ``to_s`` exclusive) and ``processes`` and ``threads``
     (ids of the trace) restrict the samples; None or empty means no restriction. ``include`` and ``exclude`` (globs) and
-    ``all_files`` determine which files count as the user's code.
+    ``all_files`` determine which files count as the user's code. ``mark``: the user mark that the window and the processes
+    are those of (:func:`..report.marked.placed`).
     """
 
     from_s: float | None = None
@@ -21,6 +22,7 @@ class Selection:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     all_files: bool = False
+    mark: str | None = None
 
     @property
     def from_ns(self) -> int | None:

@@ -35,7 +35,7 @@ from .options import (
     set_signature,
 )
 from .output import print_json, print_lines, print_plain, screen
-from .selected import unmatched
+from .selected import placed, unmatched
 
 if TYPE_CHECKING:
     from ..render.text import Screen
@@ -105,7 +105,9 @@ def answering(
                 raise UsageError("--json and --plain are two formats. Use one of them.")
             selection = selection_of(**{name: values.pop(name) for name in selects})
             sort, limit = values.pop("sort", None), values.pop("limit", None)
-            answer = command(Request(given_paths(paths or ()), selection, sort, limit), **values)
+            traces = given_paths(paths or ())
+            selection = placed(selection, traces)
+            answer = command(Request(traces, selection, sort, limit), **values)
             for line in unmatched(selection, answer.result.traces) if selects else ():
                 print(f"scalene-analyze: {line}", file=sys.stderr)
             if json_:

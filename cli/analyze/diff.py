@@ -110,6 +110,7 @@ def diff(
     """
     from ...analyze.diff.compare import Asked, LengthError, compare, read_sides
     from ...analyze.diff.gates import GateError, parsed
+    from ...analyze.report.marked import MarkError
 
     color = checked_color(color, no_color)
     if plain and (json_ or markdown):
@@ -122,7 +123,7 @@ def diff(
         asked = Asked(selection, per_second, gates, _checked_measure(sort), limit)
         runs = read_sides(*sides, asked)
         result = compare(*runs, asked)
-    except (GateError, LengthError) as error:
+    except (GateError, LengthError, MarkError) as error:
         raise UsageError(str(error)) from error
     if html:
         from ...analyze.html.comparison import build_comparison

@@ -12,6 +12,7 @@ import typer
 from ...analyze.trace.selection import Selection
 from .options import EVERYTHING, Paths, UsageError, given_paths, selecting
 from .output import check_output, save
+from .selected import placed
 
 if TYPE_CHECKING:
     from ...analyze.exports.export import Format
@@ -69,7 +70,9 @@ def export(
     _check_metrics(format_, FORMATS[format_], metric or ())
     traces = given_paths(paths or ())
     check_output(output, traces, FORMATS[format_].is_binary)
-    result = FORMATS[format_].make(Asked(traces, selection, tuple(dict.fromkeys(metric)) if metric else None))
+    result = FORMATS[format_].make(
+        Asked(traces, placed(selection, traces), tuple(dict.fromkeys(metric)) if metric else None)
+    )
     for name in result.missing:
         print(f"scalene-analyze: {name} was not recorded, so the export does not contain it.", file=sys.stderr)
     save(result.contents, output)

@@ -11,6 +11,7 @@ from ...analyze.trace.selection import Selection
 from .options import DEFAULT_TRACE, EVERYTHING, default_trace, selecting
 from .output import check_output, save, write
 from .pages import check_target, written
+from .selected import placed
 
 Trace = Annotated[str | None, typer.Argument(metavar="[TRACE]", help="A trace file.", show_default=DEFAULT_TRACE)]
 Output = Annotated[
@@ -51,7 +52,7 @@ def html(
     if output != "-":
         check_output(str(target), [Path(path)], is_binary=False)
         check_target(target, force)
-    page = build_page([Path(path)], selection)
+    page = build_page([Path(path)], placed(selection, [Path(path)]))
     if output == "-":
         return write(page)
     save(page.encode("ascii"), str(target))

@@ -70,6 +70,16 @@ Thread = Annotated[
         show_default=False,
     ),
 ]
+Mark = Annotated[
+    str | None,
+    typer.Option(
+        "--mark",
+        metavar="TEXT",
+        help="Use only samples from within this user mark: its time, the process that set it, and its children. pytest "
+        "--scalene-trace sets one for each test.",
+        show_default=False,
+    ),
+]
 Include = Annotated[
     list[str] | None,
     typer.Option(
@@ -119,6 +129,7 @@ _SELECTING: dict[str, tuple[Any, Any]] = {
     "to_s": (To, None),
     "process": (Process, None),
     "thread": (Thread, None),
+    "mark": (Mark, None),
     "include": (Include, None),
     "exclude": (Exclude, None),
     "all_files": (AllFiles, False),
@@ -164,17 +175,21 @@ def selection_of(
     to_s: float | None = None,
     process: list[int] | None = None,
     thread: list[int] | None = None,
+    mark: str | None = None,
     include: list[str] | None = None,
     exclude: list[str] | None = None,
     all_files: bool = False,
 ) -> Selection:
-    """The selection that the options ask for. Raises UsageError where the window of time is empty."""
+    """The selection that the options ask for; :func:`.selected.placed` finds out which time and processes a mark stands
+    for. Raises UsageError where the window of time is empty, or said twice."""
+    if mark is not None and (from_s is not None or to_s is not None or process):
+        raise UsageError("--mark stands for a time and for processes. Leave out --from, --to and --process.")
     if any(time_s is not None and not abs(time_s) < 1e9 for time_s in (from_s, to_s)):
         raise UsageError("--from and --to are seconds from the start of the recording, below 1e9.")
     if from_s is not None and to_s is not None and to_s <= from_s:
         raise UsageError(f"--to {to_s:g} is not after --from {from_s:g}, so no sample is between them.")
     globs = tuple(include or ()), tuple(exclude or ())
-    return Selection(from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files)
+    return Selection(from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files, mark)
 
 
 def checked_sort(sort: str | None, row: type) -> str | None:

@@ -142,7 +142,7 @@ def memory(
     return Answer(result, memory_json, partial(memory_text, has_legend=legend))
 
 
-@answering(selects=("from_s", "to_s", "process"), has_sort=False)
+@answering(selects=("from_s", "to_s", "process", "mark"), has_sort=False)
 def timeline(request: Request) -> Answer[Any]:
     """Show the memory of the program over time.
 
@@ -162,7 +162,7 @@ def timeline(request: Request) -> Answer[Any]:
     return Answer(build_timeline(request.traces, request.selection, request.query, limit), timeline_json, timeline_text)
 
 
-@answering(selects=("from_s", "to_s", "process", "thread"))
+@answering(selects=("from_s", "to_s", "process", "thread", "mark"))
 def threads(request: Request) -> Answer[Any]:
     """Show the CPU time of each thread, and what it waited for.
 

@@ -1,12 +1,27 @@
-"""Says which options that select samples match nothing in the traces, so that an empty result is explained."""
+"""The selection in the traces that it is for: what a mark stands for, and which options match nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ...analyze.results.trace import TraceInfo
 from ...analyze.trace.selection import Selection
 from ...formats.units import seconds
+from .options import UsageError
+
+
+def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
+    """``selection`` with the time and the processes of its mark in the trace. Raises UsageError, and the errors of opening."""
+    if selection.mark is None:
+        return selection
+    from ...analyze.report.marked import MarkError
+    from ...analyze.report.marked import placed as placed_in
+
+    try:
+        return placed_in(selection, paths)
+    except MarkError as error:
+        raise UsageError(str(error)) from error
 
 
 def unmatched(selection: Selection, traces: Sequence[TraceInfo]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from .options import (
     selecting,
 )
 from .output import check_output, print_json, print_lines, save, screen, write
+from .selected import placed
 
 if TYPE_CHECKING:
     from ...analyze.trace.views import ViewColumn
@@ -90,8 +91,10 @@ def sql(
     if init:
         from ...analyze.user_sql.run import init_script
 
-        return write(init_script(given_paths(words or ()), selection))
+        paths = given_paths(words or ())
+        return write(init_script(paths, placed(selection, paths)))
     paths, text = _split(words or [])
+    selection = placed(selection, paths)
     check_output(output, paths, form == "parquet")
     if form == "parquet":
         return save(_parquet(paths, text, selection, limit), output)

@@ -19,7 +19,7 @@ from ...formats.units import counted
 from . import reports
 from .answers import Question, Request
 from .options import SELECTS, UsageError, selection_of, selection_parameters
-from .selected import unmatched
+from .selected import placed, unmatched
 
 if TYPE_CHECKING:
     from ...analyze.user_sql.run import Deadline
@@ -195,9 +195,10 @@ def _answer(
     **values: Any,
 ) -> str:
     """``is_thinned``: the command itself leaves out rows, where they matter least."""
-    selection = _selection(values)
+    found = _of(paths, traces)
+    selection = placed(_selection(values), found)
     asked, most_rows = (limit, None) if is_thinned else (None, limit)
-    answer = question.answer(Request(_of(paths, traces), selection, sort, asked), **values)
+    answer = question.answer(Request(found, selection, sort, asked), **values)
     notes = unmatched(selection, answer.result.traces) if question.selects else ()
     return bounded([*map(in_words_of_tools, notes), *_plain(answer.as_json(answer.result), traces, most_rows)])
 
@@ -230,7 +231,8 @@ def _source(
 
     if last is not None and last < first:
         raise UsageError(f"The last line, {last}, is before the first one, {first}.")
-    report = build_report(_of(paths, traces), _selection(values))
+    found = _of(paths, traces)
+    report = build_report(found, placed(_selection(values), found))
     name = _file_named(file, report.sources)
     end = min(last if last is not None else first + SOURCE_LINES - 1, len(report.sources[name]))
     return bounded(source_text(report, name, first, end))
@@ -284,6 +286,7 @@ def _diff(
 ) -> str:
     from ...analyze.diff.compare import Asked, LengthError, compare, read_sides
     from ...analyze.diff.results import diff_json
+    from ...analyze.report.marked import MarkError
 
     if not before or not after:
         raise UsageError("Name a trace on each side: before and after are lists of numbers from 1.")
@@ -292,7 +295,7 @@ def _diff(
     found = _of(paths, numbers)
     try:
         result = compare(*read_sides(found[: len(before)], found[len(before) :], asked), asked)
-    except LengthError as error:
+    except (LengthError, MarkError) as error:
         raise UsageError(in_words_of_tools(str(error))) from error
     document = diff_json(result)
     document.pop("advice", None)  # commands for a person, with the recorded command in them
@@ -326,7 +329,7 @@ def _sql(
     from ..render.sql import csv_text
 
     found = _of(paths, traces)
-    names, rows = sql_texts(found, statement, _selection(values), limit + 1, MOST_IN_VALUE + 1, deadline)
+    names, rows = sql_texts(found, statement, placed(_selection(values), found), limit + 1, MOST_IN_VALUE + 1, deadline)
     more = ", the first of more" if len(rows) > limit else ""
     shown = [tuple(map(_cut, row)) for row in rows[:limit]]
     lines = csv_text(names, shown, is_terminal=True, is_for_spreadsheets=False).splitlines()

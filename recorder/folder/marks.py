@@ -1,7 +1,7 @@
 """User marks, pauses and changed settings of a recording: a file of JSON lines while it runs, a table at its end.
 
 Each event is appended as a line when it happens, so that a recorder that is killed leaves all of them: ``mark`` (text,
-id, pid), ``end`` (of the mark with that id), ``pause``, ``resume``, ``set`` (text).
+id, pid, and end_ns if it has ended already), ``end`` (of the mark with that id), ``pause``, ``resume``, ``set`` (text).
 """
 
 from __future__ import annotations
@@ -80,7 +80,11 @@ def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
                 ended.end_ns = max(t_ns, ended.t_ns)
         elif what in ("mark", "pause", "set"):
             found.append(Mark(t_ns, what, storable(str(line.get("text", ""))), None, pid))
-            open_marks["pause" if what == "pause" else key] = found[-1]
+            end_ns = _number(line.get("end_ns"))
+            if what == "mark" and end_ns is not None:
+                found[-1].end_ns = max(end_ns, t_ns) if until_ns is None or end_ns <= until_ns else None
+            else:
+                open_marks["pause" if what == "pause" else key] = found[-1]
     return found
 
 

@@ -61,6 +61,7 @@ class Commands:
             "pause": partial(self._pause, True),
             "resume": partial(self._pause, False),
             "mark": self._mark,
+            "marks": self._marks,
             "end": self._end,
             "set": self._set,
             "status": self._status,
@@ -107,10 +108,24 @@ class Commands:
         self._target.marks.add("end", self._time_of(request), id=request["id"], pid=pid)
         return {}
 
+    def _marks(self, request: Mapping[str, Any], pid: int) -> Answer:
+        """``marks``: text, begin and end of blocks that have ended."""
+        marks = request.get("marks")
+        if not isinstance(marks, list) or not all(isinstance(each, list) and len(each) == 3 for each in marks):
+            raise UsageError("The command marks needs a list of [text, t_ns, end_ns].")
+        for text, begin_ns, end_ns in marks:
+            times = {"t_ns": self._moment(begin_ns), "end_ns": self._moment(end_ns)}
+            if not self._target.marks.add("mark", text=str(text)[:LONGEST_TEXT], pid=pid, **times):
+                raise UsageError("A mark could not be stored: there are too many marks, or the disk is full.")
+        return {}
+
     def _time_of(self, request: Mapping[str, Any]) -> int:
         """The time of the request in nanoseconds from the start. The program reads the same clock as the recorder; an
         impossible time is moved to the nearest possible one."""
-        given, now_ns = request.get("t_ns"), self.now_ns()
+        return self._moment(request.get("t_ns"))
+
+    def _moment(self, given: object) -> int:
+        now_ns = self.now_ns()
         if type(given) is not int:
             return now_ns
         return min(max(given - int(self._header.start_mono_ns), 0), now_ns)

@@ -44,7 +44,8 @@ static struct account moved_in_pause;
 static _Atomic int64_t footprint;
 static _Atomic int64_t python_footprint;
 static _Atomic int64_t python_outside_pools;
-static _Atomic int64_t highest; /* highest footprint in a sample */
+static _Atomic int64_t highest;       /* highest footprint in a sample */
+static _Atomic int64_t highest_asked; /* highest footprint since the program last asked */
 
 #define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
@@ -259,12 +260,28 @@ static void note_volume(struct memory_state *m, int64_t moved) {
   m->reported_volume = counted;
 }
 
+static void note_asked(int64_t now) {
+  int64_t before = atomic_load_explicit(&highest_asked, memory_order_relaxed);
+  while (now > before && !atomic_compare_exchange_weak(&highest_asked, &before, now)) {}
+}
+
+int scalene_program_memory(int64_t *now, int64_t *most) {
+  const struct memory_state *m = &this_memory;
+  if (!memory_counts() || !recording()) return 0;
+  int64_t total = atomic_load(&footprint);
+  for (int i = 0; i < STREAMS; i++) total += allocated_in(&m->stream[i]) - freed_in(&m->stream[i]);
+  note_asked(total);
+  *now = total;
+  *most = atomic_exchange(&highest_asked, total);
+  return 1;
+}
+
 /* Moves the thread's counters to the process. Returns its net bytes. */
 static int64_t drain(struct memory_state *m, struct account *account) {
   const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];
   int64_t by_python = allocated_in(python), python_net = by_python - freed_in(python);
   int64_t allocated = allocated_in(native) + by_python, net = allocated_in(native) - freed_in(native) + python_net;
-  atomic_fetch_add_explicit(&footprint, net, memory_order_relaxed);
+  note_asked(atomic_fetch_add_explicit(&footprint, net, memory_order_relaxed) + net);
   atomic_fetch_add_explicit(&python_footprint, python_net, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->allocated, allocated, memory_order_relaxed);

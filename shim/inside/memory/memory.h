@@ -88,6 +88,10 @@ void memory_postfork_child(void);
  * have not flushed yet are missing. Context: signal. */
 void memory_footprint(int64_t *total, int64_t *python);
 
+/* For the program itself, which asks through its own loader (recorder/api.py). Stores the footprint, and the highest one since
+ * the last call: of other threads it lacks what they have not flushed. Returns 0 if memory is not recorded. Context: normal. */
+EXPORT int scalene_program_memory(int64_t *now, int64_t *most);
+
 /* Returns the bytes that the thread has allocated; what an interrupted flush moves may count twice. */
 static inline int64_t memory_allocated(const struct memory_state *m) {
   const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];

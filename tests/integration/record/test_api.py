@@ -121,3 +121,45 @@ def test_the_calls_do_nothing_once_the_recorder_is_gone(any_python: Interpreter,
     assert process.stdout.read() == b"False\n"
     process.stdout.close()
     assert run([*tool("scalene-record"), "--recover", tmp_path / "t.parquet.spool"]).status == 0
+
+
+COUNTED = """
+import os, sys, threading
+from scalene_trace.recorder import memory
+before = memory()
+if before is None:
+    print("none")
+    sys.exit()
+kept = [bytearray(1_000_003) for _ in range(20)]
+grown = memory()
+del kept[5:]
+shrunk = memory()
+small = [str(each) for each in range(100_000)]
+little = memory()
+thread = threading.Thread(target=lambda: bytearray(30_000_000))
+thread.start()
+thread.join()
+after = memory()
+child = os.fork()
+if not child:
+    more = bytearray(7_000_000)
+    os._exit(0 if 7_000_000 <= memory()[0] - after[0] < 7_100_000 else 1)
+_, status = os.waitpid(child, 0)
+print(grown[0] - before[0], shrunk[0] - grown[0], shrunk[1] - grown[0], little[0] - shrunk[0],
+      after[1] - little[0], status)
+"""
+
+
+def test_a_program_learns_what_it_has_allocated(tmp_path: Path, python: Interpreter) -> None:
+    tree = package_alone(tmp_path)
+    done = record(tmp_path / "t.parquet", ["-c", COUNTED], python, env=tree)
+    assert done.status == 0, done.stderr.decode()
+    grown, shrunk, highest, little, at_peak, status = map(int, done.stdout.split())
+    assert status == 0
+    assert 0 <= grown - 20_000_060 < 100_000  # malloc rounds up to pages
+    assert -15_080_000 < shrunk < -15_000_000
+    assert highest == 0
+    assert 4_800_000 < little < 8_000_000
+    assert 30_000_000 - 200_000 < at_peak < 30_200_000
+    assert record(tmp_path / "t.parquet", ["-c", COUNTED], python, ["--no-memory"], env=tree).stdout == b"none\n"
+    assert run([python.path, "-c", COUNTED], env=environment(tree)).stdout == b"none\n"

@@ -23,6 +23,7 @@ NAMES = sorted(queries.paths(queries.VIEWS) | queries.paths(queries.STATEMENTS))
 #: Values for the parameters that a query takes.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "sources_of": {"files": []},
+    "mark_window": {"text": "load"},
     "metric_sums": {"metric": "cpu"},
     "metric_events": {"metric": "cpu"},
     "process_cpu": {"piece_ns": 10_000_000},

@@ -49,6 +49,7 @@ ORDER = (
     "cli/render/report",
     "cli/analyze",
     "cli/record",
+    "cli/testing",
     "cli",
 )
 #: Package: the packages that it may import, whatever the order of folders allows.
@@ -70,6 +71,7 @@ THIRD_PARTY = {
     "anyio": ["cli/analyze/mcp.py"],
     "mcp": ["cli/analyze/mcp.py"],
     "pydantic": ["cli/analyze/mcp.py"],
+    "pytest": ["cli/testing"],
     "typer": ["cli"],
     "click": ["cli"],
     "pynvml": ["recorder"],

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.main import get_command
 
 from scalene_trace.cli.analyze.command import COMMANDS, build_app
 from scalene_trace.cli.record.help import application
+from scalene_trace.cli.testing.plugin import pytest_addoption
 from tests.support.paths import ROOT
 
 WIDTHS = (60, 80, 120, 200)
@@ -33,8 +35,17 @@ def commands() -> dict[str, tuple[Any, list[str], Any]]:
 
 
 ALL = commands()
-#: Every spelling of an option of either program. typer adds --help.
-OPTIONS = {"--help", "-h"} | {
+
+
+def options_of_plugin() -> list[str]:
+    """The options that the plugin gives pytest."""
+    parser = Mock()
+    pytest_addoption(parser)
+    return [call.args[0] for call in parser.getgroup.return_value.addoption.call_args_list]
+
+
+#: Every spelling of an option of either program, and of the plugin of pytest. typer adds --help.
+OPTIONS = {"--help", "-h", *options_of_plugin()} | {
     name for _, _, command in ALL.values() for each in command.params for name in (*each.opts, *each.secondary_opts)
 }
 
@@ -46,7 +57,9 @@ def packed(text: str) -> str:
 
 def test_both_programs_are_enumerated() -> None:
     assert {"scalene-record", "scalene-analyze"} | {f"scalene-analyze {name}" for name in COMMANDS} == set(ALL)
-    assert {"--cpu-interval", "--no-children", "--fail-on", "--json", "--version"} < OPTIONS and len(OPTIONS) > 50
+    assert {"--cpu-interval", "--no-children", "--scalene-trace", "--fail-on", "--json", "--version"} < OPTIONS and len(
+        OPTIONS
+    ) > 50
 
 
 @pytest.mark.parametrize("width", WIDTHS)

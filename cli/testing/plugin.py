@@ -1,0 +1,151 @@
+"""The hooks of pytest. Inert until ``--scalene-trace`` is given.
+
+Two processes load this: the one that the user has started, which starts the recorder and waits (:mod:`.rerun`), and the
+recorded one, which runs the tests. With pytest-xdist, the workers measure, and the controller prints what their reports
+carry.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .meter import Used
+
+#: Set for the processes of a run that this plugin has started: the process that started it compares the traces.
+RERUN_VARIABLE = "SCALENE_TRACE_PYTEST"
+_SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
+_OPTION, _DEFAULT = "--scalene-trace", "trace.parquet"
+_MARKERS = (
+    "scalene(cpu=None, wall=None, peak=None, leaks=None): fail the test if it uses more; needs --scalene-trace",
+    "limit_memory(size): fail the test if its peak exceeds the size; needs --scalene-trace, or pytest-memray",
+    "limit_leaks(size): fail the test if it keeps more than the size; needs --scalene-trace, or pytest-memray",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("scalene-trace", "recording the tests with scalene-trace")
+    group.addoption(
+        _OPTION,
+        nargs="?",
+        const=_DEFAULT,
+        metavar="=FILE",
+        help=f"Record the run, and report what each test uses. FILE is the trace [default: {_DEFAULT}].",
+    )
+    group.addoption(
+        "--scalene-options",
+        default="",
+        metavar="OPTIONS",
+        help="Options of scalene-record, like '--native-alloc --cpu-interval 1ms'.",
+    )
+    group.addoption(
+        "--scalene-compare",
+        action="append",
+        default=[],
+        metavar="BASELINE",
+        help="Compare with this trace of an earlier run, and fail if a line or a total became worse by more than noise. "
+        "May be repeated: several runs show smaller changes.",
+    )
+    group.addoption(
+        "--scalene-top",
+        type=int,
+        default=5,
+        metavar="N",
+        help="Tests in each table of the summary [default: 5].",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, Any, Any]:
+    """Before anything of the tests is loaded, and before pytest captures the output: records the run instead."""
+    options = early_config.known_args_namespace
+    if options.scalene_trace is not None:
+        trace = options.scalene_trace if _OPTION not in args else _DEFAULT
+        # `--scalene-trace tests` means the folder tests, not a trace of that name.
+        args[:] = [f"{_OPTION}={_DEFAULT}" if each == _OPTION else each for each in args]
+        if not (_recorded_to() or options.help or options.version):
+            from .rerun import rerun
+
+            raise SystemExit(rerun(early_config, trace, options))
+        if options.scalene_compare and RERUN_VARIABLE not in os.environ:
+            raise pytest.UsageError(
+                "--scalene-compare cannot be used under scalene-record: the trace is not written yet."
+            )
+    elif options.scalene_compare:
+        raise pytest.UsageError("--scalene-compare needs --scalene-trace: only a recorded run can be compared.")
+    return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in _MARKERS:
+        config.addinivalue_line("markers", line)
+    if config.getoption("scalene_trace") is not None and _recorded_to():
+        config.pluginmanager.register(Measurement(config), "scalene-trace-measurement")
+
+
+def _recorded_to() -> str:
+    """The trace to which this process is recorded, "" if it is not. scalene-record may also have been started by hand."""
+    spool = os.environ.get(_SPOOL_VARIABLE)
+    return os.path.dirname(spool).removesuffix(".spool") if spool else ""  # noqa: PTH120 (pathlib is not loaded)
+
+
+class Measurement:
+    """The hooks of the recorded process: measure tests, judge them, tell the summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from .budgets import Budgets
+        from .marks import Marks
+
+        self._budgets = Budgets(config)
+        self._marks = Marks()
+        self._used: dict[str, Used] = {}  # of this process's tests, until their reports are made
+        self._measured: list[tuple[str, Used]] = []
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        from .budgets import BudgetError
+        from .meter import Meter
+
+        try:
+            budget = self._budgets.of(item)
+        except BudgetError as error:
+            pytest.fail(str(error), pytrace=False)
+        meter = Meter(collects=budget.leaks is not None)
+        try:
+            with meter:
+                result = yield
+        finally:
+            used = self._used[item.nodeid] = meter.used()
+            self._marks.add(item.nodeid, *meter.moments_ns)
+        exceeded = budget.exceeded(used)
+        if exceeded:
+            pytest.fail("\n".join(exceeded), pytrace=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        report = yield
+        if call.when == "call" and (used := self._used.pop(item.nodeid, None)):
+            report.scalene_trace = list(used)  # what pytest-xdist can send to its controller
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from .meter import Used
+
+        if (used := getattr(report, "scalene_trace", None)) is not None:
+            self._measured.append((report.nodeid, Used(*used)))
+
+    def pytest_sessionfinish(self) -> None:
+        self._marks.send()
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        from .summary import lines
+
+        trace = _recorded_to()
+        terminalreporter.section(f"scalene-trace: {trace}")
+        for line in lines(self._measured, config.getoption("scalene_top"), trace):
+            terminalreporter.write_line(line)

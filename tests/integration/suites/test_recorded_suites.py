@@ -1,0 +1,245 @@
+"""``pytest --scalene-trace``: the run is recorded once, each test is measured, and everything else is as without it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import PATIENCE_S
+from tests.support.recording import analyze, record, report, rows, tool
+from tests.support.suites import clean_environment, command, outcomes, run_suite, suite
+
+TESTS = """
+def test_spins():
+    spin(0.3)
+def test_grows():
+    bytearray(40_000_000)
+def test_keeps():
+    kept.append(bytearray(5_000_000))
+@pytest.mark.parametrize("number", range(30))
+def test_little(number):
+    assert number >= 0
+def test_fails():
+    assert os.getpid() == 0
+@pytest.mark.skip
+def test_skipped(): pass
+@pytest.mark.xfail
+def test_expected():
+    assert 0
+def test_in_a_child():
+    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"], check=True)
+"""
+MEASURED = 36  # all but the skipped one
+
+
+def test_nothing_happens_until_it_is_asked_for(tmp_path: Path) -> None:
+    suite(
+        tmp_path,
+        """
+@pytest.mark.scalene(cpu="1ms", leaks=0)
+@pytest.mark.limit_memory("1 KB")
+def test_inert():
+    spin(0.05)
+    kept.append(bytearray(1_000_000))
+    ours = sorted(name for name in sys.modules if name.startswith("scalene_trace."))
+    assert ours == ["scalene_trace.cli", "scalene_trace.cli.testing", "scalene_trace.cli.testing.plugin"], ours
+    assert not {"duckdb", "pyarrow", "cffi", "ctypes", "typer"} & sys.modules.keys()
+""",
+    )
+    done = run_suite(tmp_path, "--strict-markers")
+    assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stdout.decode()
+    said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(b"plugins: ")]
+    assert not any(b"scalene" in line for line in said)
+    assert {each.name for each in tmp_path.iterdir()} <= {"test_suite.py", "__pycache__"}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_is_recorded_and_each_test_is_measured(tmp_path: Path, workers: int) -> None:
+    suite(tmp_path, TESTS)
+    parallel = ["-n", str(workers)] if workers else []
+    bare = run_suite(tmp_path, *parallel)
+    done = run_suite(tmp_path, *parallel, "--scalene-trace", "--scalene-top", "2")
+    assert (done.status, outcomes(done)) == (bare.status, outcomes(bare)) == (1, outcomes(bare)), done.stdout.decode()
+    trace = tmp_path / "trace.parquet"
+    said = done.stdout.decode()
+    assert f"scalene-trace: {trace} " in said
+    tables = said.partition(f"scalene-trace: {trace} ")[2].partition("short test summary")[0].splitlines()
+    names = [line.split()[-1].partition("::")[2] for line in tables if "::" in line and "--mark" not in line]
+    assert set(names[:2]) == {"test_in_a_child", "test_spins"}, said
+    assert names[2:4] == ["test_grows", "test_keeps"]
+    assert names[4:] == ["test_keeps"]
+    marks = rows(trace, "mark")
+    assert len(marks) == len({each["text"] for each in marks}) == MEASURED
+    assert all(each["text"].startswith("test_suite.py::test_") for each in marks)
+    assert len({each["pid"] for each in marks}) == max(workers, 1)
+    assert all(0 < each["t_ns"] <= each["end_ns"] for each in marks)
+
+
+def test_lines_of_one_test_are_selected_by_its_name(tmp_path: Path) -> None:
+    suite(tmp_path, TESTS)
+    run_suite(tmp_path, "-n", "2", "--scalene-trace=t.parquet")
+    trace = tmp_path / "t.parquet"
+    one = report(trace, "--mark", "test_suite.py::test_spins")
+    assert one["query"]["mark"] == "test_suite.py::test_spins"
+    assert one["totals"]["cpu_s"] == pytest.approx(0.3, abs=0.1)
+    assert {row["function"] for row in one["functions"] if row["cpu_s"]} == {"spin"}
+    child = report(trace, "--mark", "test_suite.py::test_in_a_child")
+    assert child["totals"]["cpu_s"] == pytest.approx(0.4, abs=0.15)
+    grown = report(trace, "--mark", "test_suite.py::test_grows")
+    assert grown["totals"]["peak_bytes"] >= 40_000_000
+    per_line = analyze(
+        "sql", trace, "--mark", "test_suite.py::test_grows", "SELECT sum(alloc_bytes) FROM lines", "--json"
+    )
+    assert b"4000" in per_line.stdout or b"4001" in per_line.stdout, per_line.stdout
+    same = analyze("diff", trace, trace, "--mark", "test_suite.py::test_spins", "--json")
+    assert same.status == 0, same.stderr.decode()
+    assert b'"mark": "test_suite.py::test_spins"' in same.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--mark", "test_suite.py::test_spin"], "Did you mean 'test_suite.py::test_spins'?"),
+        (["--mark", ""], "`scalene-analyze info` lists the marks."),
+        (["--mark", "twice"], "The mark 'twice' was set 2 times. Select one: --from "),
+        (["--mark", "twice", "--to", "3"], "Leave out --from, --to and --process."),
+        (["--mark", "twice", "t.parquet"], "in others, the mark has other times. Name one trace."),
+    ],
+)
+def test_a_mark_that_says_too_little_is_refused(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    program = "from scalene_trace.recorder import mark\nfor _ in range(2):\n with mark('twice'): sum(range(10**6))\n"
+    program += "mark('test_suite.py::test_spins')\n"
+    done = record(tmp_path / "t.parquet", ["-c", program], options=["--python", sys.executable])
+    assert done.status == 0, done.stderr.decode()
+    refused = analyze(
+        "report", tmp_path / "t.parquet", *(each.replace("t.parq", f"{tmp_path}/t.parq") for each in arguments)
+    )
+    assert (refused.status, refused.stdout) == (2, b"")
+    assert sentence in refused.stderr.decode()
+
+
+def test_a_folder_after_the_option_is_a_folder_of_tests(tmp_path: Path) -> None:
+    suite(tmp_path, "def test_left_out(): assert 0\n")
+    suite(tmp_path, "def test_asked_for(): pass\n", "some/test_some.py")
+    done = run_suite(tmp_path, "--scalene-trace", "some")
+    assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stdout.decode()
+    assert (tmp_path / "trace.parquet").is_file()
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_the_option_may_come_from_the_configuration(tmp_path: Path, by_variable: bool) -> None:
+    suite(tmp_path, "def test_one(): pass\ndef test_two(): pass\n")
+    if not by_variable:
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --scalene-trace\n")
+    extra = {"PYTEST_ADDOPTS": "--scalene-trace"} if by_variable else None
+    done = run_suite(tmp_path, "test_suite.py::test_two", extra=extra)
+    assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stdout.decode()
+    assert [each["text"] for each in rows(tmp_path / "trace.parquet", "mark")] == ["test_suite.py::test_two"]
+
+
+def test_options_reach_the_recorder(tmp_path: Path) -> None:
+    suite(tmp_path, "@pytest.mark.scalene(peak='1MB')\ndef test_one(): pass\n")
+    done = run_suite(tmp_path, "--scalene-trace", "--scalene-options=--no-memory --no-wait")
+    said = done.stdout.decode()
+    assert "The test has a budget of memory, which is not recorded." in said
+    assert "Memory was not recorded." in said
+    assert done.status == 1
+    assert report(tmp_path / "trace.parquet")["traces"][0]["events"]["memory"] is None
+    wrong = run_suite(tmp_path, "--scalene-trace", "--scalene-options=--no-such")
+    assert wrong.status == 125
+    assert b"--no-such" in wrong.stderr
+
+
+def test_a_recorder_that_was_started_by_hand_is_used(tmp_path: Path) -> None:
+    suite(tmp_path, "def test_one(): spin(0.05)\n")
+    recorder = [*tool("scalene-record"), "-o", "own.parquet", "--"]
+    asked = command("--scalene-trace=ignored.parquet")
+    done = subprocess.run(
+        [*recorder, *asked], cwd=tmp_path, env=clean_environment(), capture_output=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stdout.decode()
+    assert f"scalene-trace: {tmp_path}/own.parquet ".encode() in done.stdout
+    assert not (tmp_path / "ignored.parquet").exists()
+    assert len(rows(tmp_path / "own.parquet", "mark")) == 1
+    asked.append("--scalene-compare=own.parquet")
+    done = subprocess.run(
+        [*recorder, *asked], cwd=tmp_path, env=clean_environment(), capture_output=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 4
+    assert b"the trace is not written yet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--scalene-compare=a.parquet"], "--scalene-compare needs --scalene-trace"),
+        (["--scalene-trace", "--scalene-compare=none.parquet"], "there is no trace none.parquet"),
+        (["--scalene-trace=a.parquet", "--scalene-compare=a.parquet"], "a.parquet would be replaced by this run"),
+        (["--scalene-trace=%p.parquet", "--scalene-compare=a.parquet"], "needs the name of the new trace"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_the_tests_run(
+    tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    suite(tmp_path, "def test_one(): open('ran', 'w')\n")
+    (tmp_path / "a.parquet").write_bytes(b"")
+    done = run_suite(tmp_path, *arguments)
+    assert done.status == 4
+    assert sentence in done.stderr.decode()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_program_that_calls_pytest_is_not_run_again(tmp_path: Path) -> None:
+    suite(tmp_path, "def test_one(): pass\n")
+    program = "import pytest\nprint('once')\nraise SystemExit(pytest.main(['--scalene-trace']))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment(), capture_output=True, timeout=PATIENCE_S
+    )
+    assert (done.returncode, done.stdout.split()) == (4, [b"once"])
+    assert b"Record that program instead" in done.stderr.replace(b"\n", b" ")
+
+
+def test_a_slower_suite_fails_the_comparison(tmp_path: Path) -> None:
+    text = "def work(turns):\n    total = 0\n    for turn in range(turns):\n        total += turn * turn\n"
+    text += "def test_work(): work({turns})\ndef test_spin(): spin(0.3)\n"
+    suite(tmp_path, text.format(turns=5_000_000))
+    assert run_suite(tmp_path, "--scalene-trace=before.parquet").status == 0
+    same = run_suite(tmp_path, "--scalene-trace=same.parquet", "--scalene-compare=before.parquet")
+    assert same.status == 0, same.stdout.decode()
+    assert b"worse: nothing" in same.stdout
+    suite(tmp_path, text.format(turns=50_000_000))
+    slower = run_suite(tmp_path, "--scalene-trace=after.parquet", "--scalene-compare=before.parquet")
+    assert (slower.status, b"2 passed" in slower.stdout) == (1, True), slower.stdout.decode()
+    suite(tmp_path, text.format(turns=5_000_000) + "def test_fails(): assert 0\n")
+    failed = run_suite(tmp_path, "--scalene-trace=after.parquet", "--scalene-compare=before.parquet")
+    assert failed.status == 1
+    assert b"worse: nothing" in failed.stdout
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 2), (signal.SIGTERM, 143)])
+def test_signals_reach_the_tests(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    suite(tmp_path, "def test_waits():\n    open('waits', 'w').close()\n    time.sleep(600)\n")
+    process = subprocess.Popen(
+        command("--scalene-trace"),
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    due = time.monotonic() + PATIENCE_S
+    while not (tmp_path / "waits").exists():
+        assert time.monotonic() < due
+        time.sleep(0.05)
+    if number == signal.SIGINT:  # as a terminal does
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == status, said.decode()
+    assert (tmp_path / "trace.parquet").is_file()
