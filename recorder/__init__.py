@@ -1,9 +1,21 @@
-"""Records programs. A recorded program may control its own recording: ``from scalene_trace.recorder import mark``.
+"""Records programs. A program may record itself and control its own recording: ``from scalene_trace.recorder import mark``.
 
-This package imports only :mod:`.api`, because a recorded program pays for it. Code that records imports
-:mod:`.run.record`.
+This package imports only :mod:`.api`, because a recorded program pays for it, and :mod:`.inside` when it is asked for.
+Code that records imports :mod:`.run.record`.
 """
 
 from .api import mark, memory, pause, recording, resume
 
-__all__ = ["mark", "memory", "pause", "recording", "resume"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .inside import record, start, stop
+
+__all__ = ["mark", "memory", "pause", "record", "recording", "resume", "start", "stop"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("record", "start", "stop"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import inside
+
+    return getattr(inside, name)

@@ -36,6 +36,8 @@ _LONGEST_TEXT = 1000
 _MOST_MARKS = 5
 _LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
+#: The folder of a recording that the program has started itself (:mod:`.inside`).
+attached_folder = ""
 
 
 def pause() -> None:
@@ -71,7 +73,7 @@ def memory() -> tuple[int, int] | None:
 
 def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
     """Sets marks of blocks that have ended, many in one message: text, begin and end (``time.monotonic_ns()``) of each."""
-    if _SPOOL_VARIABLE in os.environ:
+    if _folder():
         told = [[_as_text(text), begin_ns, end_ns] for text, begin_ns, end_ns in marks]
         for first in range(0, len(told), _MOST_MARKS):
             _ask({"command": "marks", "marks": told[first : first + _MOST_MARKS]}, False)
@@ -94,13 +96,13 @@ class mark:  # noqa: N801 (used as a function)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if _SPOOL_VARIABLE in os.environ:
+        if _folder():
             _ask({"command": "end", "id": self._number, "t_ns": time.monotonic_ns()}, False)
         self._number = 0
 
     def _begin(self) -> None:
         self._number = next(_numbers)
-        if _SPOOL_VARIABLE in os.environ:
+        if _folder():
             text = _as_text(self._text)
             _ask({"command": "mark", "id": self._number, "text": text, "t_ns": time.monotonic_ns()}, False)
 
@@ -112,13 +114,24 @@ def _as_text(value: object) -> str:
         return object.__repr__(value)
 
 
+def trace_path() -> str:
+    """The trace that this process is recorded to; "" if it is not recorded."""
+    return _folder().removesuffix(".spool")
+
+
+def _folder() -> str:
+    """The folder of the recording; "" if there is none."""
+    spool = os.environ.get(_SPOOL_VARIABLE)
+    return os.path.dirname(spool) if spool else attached_folder  # noqa: PTH120 (pathlib is not loaded)
+
+
 def _ask(request: dict[str, object], wants_answer: bool) -> bytes:
     """Sends a request to the recorder and returns its answer, b"" when there is none."""
-    spool = os.environ.get(_SPOOL_VARIABLE)
-    if not spool:
+    folder = _folder()
+    if not folder:
         return b""
     try:
-        return exchange(os.path.dirname(spool), request, _TIMEOUT_US, wants_answer)  # noqa: PTH120 (pathlib is not loaded)
+        return exchange(folder, request, _TIMEOUT_US, wants_answer)
     except (OSError, ValueError, ImportError):
         return b""
 

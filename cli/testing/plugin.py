@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 #: Set for the processes of a run that this plugin has started: the process that started it compares the traces.
 RERUN_VARIABLE = "SCALENE_TRACE_PYTEST"
-_SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
 _OPTION, _DEFAULT = "--scalene-trace", "trace.parquet"
 _MARKERS = (
     "scalene(cpu=None, wall=None, peak=None, leaks=None): fail the test if it uses more; needs --scalene-trace",
@@ -67,7 +66,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         trace = options.scalene_trace if _OPTION not in args else _DEFAULT
         # `--scalene-trace tests` means the folder tests, not a trace of that name.
         args[:] = [f"{_OPTION}={_DEFAULT}" if each == _OPTION else each for each in args]
-        if not (_recorded_to() or options.help or options.version):
+        if not (_is_recorded() or options.help or options.version):
             from .rerun import rerun
 
             raise SystemExit(rerun(early_config, trace, options))
@@ -83,14 +82,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 def pytest_configure(config: pytest.Config) -> None:
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
-    if config.getoption("scalene_trace") is not None and _recorded_to():
+    if config.getoption("scalene_trace") is not None and _is_recorded():
         config.pluginmanager.register(Measurement(config), "scalene-trace-measurement")
 
 
-def _recorded_to() -> str:
-    """The trace to which this process is recorded, "" if it is not. scalene-record may also have been started by hand."""
-    spool = os.environ.get(_SPOOL_VARIABLE)
-    return os.path.dirname(spool).removesuffix(".spool") if spool else ""  # noqa: PTH120 (pathlib is not loaded)
+def _is_recorded() -> bool:
+    """Does a recorder record this process? It may also have been started by hand."""
+    return "SCALENE_TRACE_SPOOL" in os.environ
 
 
 class Measurement:
@@ -143,9 +141,10 @@ class Measurement:
         self._marks.send()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        from ...recorder.api import trace_path
         from .summary import lines
 
-        trace = _recorded_to()
+        trace = trace_path()
         terminalreporter.section(f"scalene-trace: {trace}")
         for line in lines(self._measured, config.getoption("scalene_top"), trace):
             terminalreporter.write_line(line)
