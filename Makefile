@@ -40,7 +40,7 @@ MODULES := build/.modules
 $(shell mkdir -p build; find $(PACKAGES) -name '*.py' | sort >$(MODULES).new; \
 	cmp -s $(MODULES).new $(MODULES) || cp $(MODULES).new $(MODULES); rm -f $(MODULES).new)
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(MODULES) $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) $(wildcard formats/spool/*.h) \
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt cli/top_level.py $(MODULES) $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) $(wildcard formats/spool/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'

@@ -79,6 +79,23 @@ def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
             _ask({"command": "marks", "marks": told[first : first + _MOST_MARKS]}, False)
 
 
+def tell_source(file: str, title: str, text: str) -> None:
+    """Tells the recorder the text of code that no file holds, such as a cell of a notebook: ``file`` is the name that it was
+    compiled with, ``title`` the name that reports show. Texts of more than 64 KiB (as JSON) are not stored."""
+    _ask({"command": "source", "file": file, "title": title, "text": text}, False)
+
+
+def snapshot() -> bool:
+    """Has the trace of what is recorded so far written, and waits for it. Was it written?"""
+    folder = _folder()
+    if not folder:
+        return False
+    try:
+        return b'"ok": true' in exchange(folder, {"command": "snapshot"}, 0)
+    except (OSError, ValueError, ImportError):
+        return False
+
+
 class mark:  # noqa: N801 (used as a function)
     """``mark("loaded")`` marks this moment; ``with mark("load"):`` marks the time that the block takes.
 

@@ -36,6 +36,8 @@ MOST_CLIENTS = 64
 _SILENCE_S = 10.0
 #: How often that is checked.
 _CHECK_S = 1.0
+#: How long requests that were sent before the end may take.
+_LAST_S = 0.5
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -87,7 +89,8 @@ class ControlServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after it has sent the answers that are there. Later answers are dropped."""
+        """Ends the thread after it has served what was sent until now, and sent the answers that are there. Later answers are
+        dropped."""
         self._stopping = True
         self._ring()
         self._thread.join()
@@ -102,15 +105,24 @@ class ControlServer:
 
     def _run(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(_CHECK_S if self._clients else None):
-                with suppress(OSError):
-                    key.data()
-            self._send_answers()
+            self._serve_ready(_CHECK_S if self._clients else None)
             self._drop_silent()
+        end_s = time.monotonic() + _LAST_S
+        while self._serve_ready(0) and time.monotonic() < end_s:
+            pass
         for client in list(self._clients):
             self._drop(client)
         for each in (self._listener, self._bell, self._ringer, self._selector):
             each.close()
+
+    def _serve_ready(self, timeout_s: float | None) -> bool:
+        """Serves what is there, or comes within this time; None = waits for it. Was there anything?"""
+        ready = self._selector.select(timeout_s)
+        for key, _ in ready:
+            with suppress(OSError):
+                key.data()
+        self._send_answers()
+        return bool(ready)
 
     # ---- clients
 

@@ -7,7 +7,7 @@ and once for the samples. A recording that fits into one batch becomes one set o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ...formats.spool.layout import constants
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
-from ..folder.marks import mark_table, read_marks
+from ..folder.marks import ToldSource, mark_table, read_marks, read_told
 from ..rights.identity import Rights
 from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
@@ -42,7 +42,7 @@ from .notebooks import notebooks_in
 from .running import running_images, still_runs
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
-from .survey.given_programs import Commands, GivenPrograms, name_programs
+from .survey.given_programs import Commands, GivenPrograms, name_programs, with_told
 from .survey.images import Images
 from .survey.lives import Lives
 from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_instructions, unknown_line_tables
@@ -118,11 +118,12 @@ class Conversion:
         self.errors: list[str] = []
         self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
+        told = read_told(marks_path) if marks_path else {}
         self._gpu, self._known = gpu, known or Known()
         self._known.names.prepare()
         self._survey = survey = Survey(spool, self._known.codes.whole)
         commands = command_lines(survey.lives.starts)
-        self._programs = _named_programs(survey, facts, commands)
+        self._programs = _named_programs(survey, facts, commands, told)
         self._notebooks = notebooks_in(commands.values())
         self._nodes = read_nodes(survey.nodes, self._programs.codes, self._known.lines)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
@@ -308,6 +309,8 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
-def _named_programs(survey: Survey, facts: Facts, commands: Commands) -> GivenPrograms:
+def _named_programs(survey: Survey, facts: Facts, commands: Commands, told: Mapping[str, ToldSource]) -> GivenPrograms:
+    """All code objects; those of code that no file holds have a name for people where there is one."""
     forked_from = survey.lineage.forked_from
-    return name_programs(survey.codes, survey.command_writers, commands, forked_from, facts.command_code)
+    given = name_programs(survey.codes, survey.command_writers, commands, forked_from, facts.command_code)
+    return with_told(given, told)

@@ -1,7 +1,9 @@
-"""User marks, pauses and changed settings of a recording: a file of JSON lines while it runs, a table at its end.
+"""User marks, pauses and changed settings of a recording: a file of JSON lines while it runs, a table at its end. Texts of
+code that the program has compiled from no file are in it too.
 
 Each event is appended as a line when it happens, so that a recorder that is killed leaves all of them: ``mark`` (text,
-id, pid, and end_ns if it has ended already), ``end`` (of the mark with that id), ``pause``, ``resume``, ``set`` (text).
+id, pid, and end_ns if it has ended already), ``end`` (of the mark with that id), ``pause``, ``resume``, ``set`` (text),
+``source`` (file, title, text).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ MOST_LINES = 200_000
 MOST_BYTES = 32 << 20
 #: The longest line: a text of 1,000 characters is written as at most 12,000 bytes.
 _LONGEST_LINE_BYTES = 1 << 16
+_LONGEST_TITLE = 200
 _COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")
 
 
@@ -85,6 +88,35 @@ def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
                 found[-1].end_ns = max(end_ns, t_ns) if until_ns is None or end_ns <= until_ns else None
             else:
                 open_marks["pause" if what == "pause" else key] = found[-1]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSource:
+    """Code that the program has compiled from no file: the name that reports show, and its text."""
+
+    title: str
+    text: str
+
+
+def read_told(path: Path) -> dict[str, ToldSource]:
+    """By the names that they were compiled with, the texts that the program has told. Each has a title of its own: where
+    several were told the same, the later ones have a number."""
+    told: dict[str, tuple[str, str]] = {}
+    for line in _lines(path):
+        file, title, text = (line.get(name) for name in ("file", "title", "text"))
+        if line["what"] == "source" and isinstance(file, str) and isinstance(title, str) and isinstance(text, str):
+            told[storable(file)] = storable(title)[:_LONGEST_TITLE], storable(text)
+    counts: dict[str, int] = {}
+    taken: set[str] = set()
+    found: dict[str, ToldSource] = {}
+    for file, (title, text) in told.items():
+        name = title
+        while name in taken:
+            counts[title] = counts.get(title, 1) + 1
+            name = f"{title} ({counts[title]})"
+        taken.add(name)
+        found[file] = ToldSource(name, text)
     return found
 
 

@@ -63,6 +63,7 @@ class Commands:
             "mark": self._mark,
             "marks": self._marks,
             "end": self._end,
+            "source": self._source,
             "set": self._set,
             "status": self._status,
         }
@@ -117,6 +118,13 @@ class Commands:
             times = {"t_ns": self._moment(begin_ns), "end_ns": self._moment(end_ns)}
             if not self._target.marks.add("mark", text=str(text)[:LONGEST_TEXT], pid=pid, **times):
                 raise UsageError("A mark could not be stored: there are too many marks, or the disk is full.")
+        return {}
+
+    def _source(self, request: Mapping[str, Any], pid: int) -> Answer:
+        """``file``, ``title``, ``text``: of code that the program has compiled from no file."""
+        told = {name: str(request.get(name, "")) for name in ("file", "title", "text")}
+        if not self._target.marks.add("source", self.now_ns(), **told):
+            raise UsageError("The source could not be stored: there are too many marks, or the disk is full.")
         return {}
 
     def _time_of(self, request: Mapping[str, Any]) -> int:

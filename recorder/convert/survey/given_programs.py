@@ -1,5 +1,6 @@
-"""Programs that ``-c`` gives to interpreters. Python calls the file of each of them ``<string>``, so that lines of different
-programs would be added up: where a recording has several, each gets a name of its own."""
+"""Code that no file holds. Python calls the file of each program that ``-c`` gives ``<string>``, so that lines of different
+programs would be added up: where a recording has several, each gets a name of its own. A program may also have told the
+texts of code that it compiled, with names for people: cells of notebooks."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from ....formats.cpython.command_line import given_code
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.text import storable
+from ...folder.marks import ToldSource
 from ..keyed.by_key import ByKey
 
 #: File name of the code that ``-c`` runs.
@@ -55,6 +57,13 @@ def name_programs(
     named = {code: replace(codes[code], file=names[text]) for code, text in others.items()}
     known = {name: text for text, name in names.items()} | ({COMMAND_FILE: own} if own is not None else {})
     return GivenPrograms(codes | named, known)
+
+
+def with_told(given: GivenPrograms, told: Mapping[str, ToldSource]) -> GivenPrograms:
+    """``given``, and the code whose text the program has ``told``, by the name that it was compiled with."""
+    found = {code: told[each.file].title for code, each in given.codes.items() if each.file in told} if told else {}
+    named = {code: replace(given.codes[code], file=title) for code, title in found.items()}
+    return GivenPrograms(given.codes | named, given.texts | {each.title: each.text for each in told.values()})
 
 
 def _started(process: int, commands: Commands, forked_from: ByKey) -> int | None:

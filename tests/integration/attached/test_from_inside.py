@@ -164,3 +164,17 @@ def test_without_the_tool_the_program_goes_on(tmp_path: Path) -> None:
     )
     assert (done.status, done.stdout) == (0, b"False\n"), done.stderr.decode()
     assert b"scalene-record" in done.stderr
+
+
+@pytest.mark.parametrize("under_recorder", [False, True])
+def test_marks_that_were_set_just_before_the_end_are_in_the_trace(tmp_path: Path, under_recorder: bool) -> None:
+    program = "with record('t.parquet'):\n    for number in range(40):\n        mark(number)\n"
+    if under_recorder:
+        own(tmp_path, "", sys.executable)
+        env = {"PYTHONPATH": str(tmp_path / "tree")}
+        done = record(tmp_path / "t.parquet", ["-c", PROGRAM + program], options=["--python", sys.executable], env=env)
+    else:
+        done = own(tmp_path, program, sys.executable)
+    assert done.status == 0, done.stderr.decode()
+    found = [each["text"] for each in rows(tmp_path / "t.parquet", "mark") if each["what"] == "mark"]
+    assert found == [str(number) for number in range(40)]

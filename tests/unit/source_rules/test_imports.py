@@ -50,6 +50,7 @@ ORDER = (
     "cli/analyze",
     "cli/record",
     "cli/testing",
+    "cli/notebook",
     "cli",
 )
 #: Package: the packages that it may import, whatever the order of folders allows.
@@ -72,6 +73,7 @@ THIRD_PARTY = {
     "mcp": ["cli/analyze/mcp.py"],
     "pydantic": ["cli/analyze/mcp.py"],
     "pytest": ["cli/testing"],
+    "IPython": ["cli/notebook", "cli/top_level.py"],
     "typer": ["cli"],
     "click": ["cli"],
     "pynvml": ["recorder"],

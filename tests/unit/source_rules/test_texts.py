@@ -14,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from scalene_trace.cli.analyze.command import COMMANDS, build_app
+from scalene_trace.cli.notebook.magics import magic_options
 from scalene_trace.cli.record.help import application
 from scalene_trace.cli.testing.plugin import pytest_addoption
 from tests.support.paths import ROOT
@@ -44,8 +45,8 @@ def options_of_plugin() -> list[str]:
     return [call.args[0] for call in parser.getgroup.return_value.addoption.call_args_list]
 
 
-#: Every spelling of an option of either program, and of the plugin of pytest. typer adds --help.
-OPTIONS = {"--help", "-h", *options_of_plugin()} | {
+#: Every spelling of an option of either program, of the plugin of pytest, and of the magic commands. typer adds --help.
+OPTIONS = {"--help", "-h", *options_of_plugin(), *magic_options().option_strings()} | {
     name for _, _, command in ALL.values() for each in command.params for name in (*each.opts, *each.secondary_opts)
 }
 

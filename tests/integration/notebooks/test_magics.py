@@ -1,0 +1,117 @@
+"""``%%scalene`` in notebooks that nbconvert executes: the report is below the cell, and lines are named by cell."""
+
+from __future__ import annotations
+
+import html
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.support.recording import report, rows, run, tool
+from tests.support.suites import clean_environment
+
+DEFINES = """import time
+kept = []
+def spin(cpu_s):
+    due = time.process_time() + cpu_s
+    while time.process_time() < due:
+        sum(range(1000))
+def grow():
+    kept.append(bytearray(40_000_000))"""
+LOAD = "%load_ext scalene_trace"
+
+
+def executed(folder: Path, cells: Sequence[str], *recorder: str) -> list[list[Any]]:
+    """The outputs of the cells of a notebook that nbconvert executes, under ``recorder`` if there is one."""
+    new = nbformat.v4
+    notebook = new.new_notebook(cells=[new.new_code_cell(text) for text in cells])  # type: ignore[no-untyped-call]
+    nbformat.write(notebook, folder / "in.ipynb")  # type: ignore[no-untyped-call]
+    convert = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--allow-errors"]
+    done = run([*recorder, *convert, "--output", "out.ipynb", "in.ipynb"], cwd=folder, env=clean_environment())
+    assert done.status == 0, done.stderr.decode()
+    return [cell["outputs"] for cell in json.loads((folder / "out.ipynb").read_text())["cells"]]
+
+
+def texts(outputs: Sequence[Any]) -> str:
+    """What a cell has printed."""
+    return "".join("".join(each["text"]) for each in outputs if each["output_type"] == "stream")
+
+
+def page(outputs: Sequence[Any]) -> str:
+    """The report below a cell: the page, as its frame holds it."""
+    (shown,) = (each for each in outputs if each["output_type"] == "display_data")
+    frame = "".join(shown["data"]["text/html"])
+    assert '<iframe sandbox="allow-scripts" srcdoc="' in frame
+    return html.unescape(frame.partition('srcdoc="')[2].partition('"')[0])
+
+
+def test_a_cell_is_recorded_and_its_lines_are_named_by_cell(tmp_path: Path) -> None:
+    cells = [
+        LOAD,
+        DEFINES,
+        "spin(0.3)",
+        "%%scalene -o kept.parquet --cpu-interval 1ms\nspin(0.4)\ntime.sleep(0.3)\n'the result'",
+        "%scalene spin(0.1)",
+        "%%scalene --height 300\n%%time\nspin(0.1)",
+    ]
+    *_, first, second, third = executed(tmp_path, cells)
+    assert ["".join(each["data"]["text/plain"]) for each in first if each["output_type"] == "execute_result"] == [
+        "'the result'"
+    ]
+    for outputs in (first, second, third):
+        assert "<!doctype html>" in page(outputs)[:100].lower()
+        assert "In[2]" in page(outputs)
+    assert "CPU times" in texts(third)
+    trace = tmp_path / "kept.parquet"
+    found = report(trace)
+    sources = {each["file"]: each["text"].splitlines() for each in rows(trace, "source")}
+    assert sources["In[2]"] == DEFINES.splitlines()
+    assert sources["In[4]"][1:] == cells[3].splitlines()[1:]  # the lines have the notebook's numbers
+    lines = {(row["file"], row["line"]): row for row in found["lines"]}
+    assert lines["In[2]", 6]["cpu_s"] + lines["In[2]", 5]["cpu_s"] == pytest.approx(0.4, abs=0.15)
+    assert lines["In[4]", 3]["wait_s"] == pytest.approx(0.3, abs=0.1)
+    (mark,) = rows(trace, "mark")
+    assert mark["text"].startswith("In[4] of ")
+    assert 0.65 < (mark["end_ns"] - mark["t_ns"]) / 1e9 < 3
+
+
+def test_under_the_recorder_memory_is_recorded_and_only_the_cell(tmp_path: Path) -> None:
+    other = "others = [bytearray(9_000_000) for _ in range(5)]"
+    cells = [LOAD, DEFINES, other, "%%scalene --text --cpu-interval 1ms\ngrow()\nspin(0.2)", other, "%scalene grow()"]
+    recorder = [*tool("scalene-record"), "--pause-at-start", "-o", "t.parquet"]
+    *_, first, _, second = executed(tmp_path, cells, *recorder)
+    said = texts(first)
+    assert "scalene-record records this kernel, and its own options hold" in said
+    assert "40.0 MB" in said and "kept.append(bytearray(40_000_000))" in said
+    assert "bytearray(9_000_000)" not in said
+    assert "In[2]" in page(second)
+    found = report(tmp_path / "t.parquet")
+    grown = {(row["file"], row["line"]): row["growth_bytes"] for row in found["lines"]}
+    assert grown["In[2]", 8] == pytest.approx(80_000_000, rel=0.05)
+
+
+def test_what_goes_wrong_is_said_and_cells_run_as_ever(tmp_path: Path) -> None:
+    cells = [
+        LOAD,
+        "%%scalene\n1 / 0",
+        "%%scalene -o missing/t.parquet\nprint('ran')",
+        "%%scalene wrong\nprint('ran')",
+        "%%scalene --height tall\nprint('ran')",
+        "%%scalene --no-such-option\nprint('ran')",
+        "%%scalene\nimport asyncio\nawait asyncio.sleep(0)\nprint('ran')",
+        "print('the last')",
+    ]
+    _, raises, no_folder, stray, height, unknown, awaits, last = executed(tmp_path, cells)
+    assert [each["ename"] for each in raises if each["output_type"] == "error"] == ["ZeroDivisionError"]
+    assert "<!doctype html>" in page(raises)[:100].lower()
+    assert "missing does not exist" in texts(no_folder) and "ran\n" in texts(no_folder)
+    assert "'wrong' is no option" in texts(stray) and "ran" not in texts(stray).split()
+    assert "--height" in texts(height) and "ran" not in texts(height).split()
+    assert "--no-such-option" in texts(unknown) and "ran\n" in texts(unknown)
+    assert "A cell with await cannot be run within another" in texts(awaits)
+    assert texts(last) == "the last\n"
