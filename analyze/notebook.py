@@ -191,22 +191,24 @@ def open(  # noqa: A001 (scalene_trace.analyze.open is the public name)
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     all_files: bool = False,
+    mark: str | None = None,
 ) -> Analysis:
     """Opens the traces at ``paths`` for analysis; figures of several traces are added up.
 
     The other arguments select samples like the command-line options of the same names; times are seconds from the start of
-    the recording. Raises ValueError without paths, and the errors of :mod:`scalene_trace.formats.errors` if a trace cannot be
+    the recording. Raises ValueError without paths, MarkError for a mark that is not in the trace, and the errors of :mod:`scalene_trace.formats.errors` if a trace cannot be
     read.
     """
     if not paths:
         raise ValueError("open() needs the path of at least one trace")
     from ..formats.trace.integrity import check_trace
+    from .report.marked import placed
 
     found = tuple(Path(path) for path in paths)
     for path in found:
         check_trace(path)
     lists = (tuple(processes), tuple(threads), tuple(include), tuple(exclude))
-    return Analysis(found, Selection(from_s, to_s, *lists, all_files))
+    return Analysis(found, placed(Selection(from_s, to_s, *lists, all_files, mark), found))
 
 
 __all__ = ["Analysis", "Answer", "Rows", "open"]

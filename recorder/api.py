@@ -38,6 +38,8 @@ _LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
 #: The folder of a recording that the program has started itself (:mod:`.inside`).
 attached_folder = ""
+#: Maxima since other moments than the last call of :func:`memory`, which brings them up to date: each a list of one number.
+peaks: list[list[int]] = []
 
 
 def pause() -> None:
@@ -57,9 +59,9 @@ def recording() -> bool:
 
 def memory() -> tuple[int, int] | None:
     """Bytes that this process has allocated and not freed, and the most that they were since the last call (the first one:
-    since the start). Exact for the calling thread; of each other thread, up to 1/64 of the memory threshold is missing,
-    and as much of a maximum. None where memory is not recorded."""
-    if _SPOOL_VARIABLE not in os.environ:
+    since the start). Of other threads, the first may lack 1/64 of the memory threshold each (160 KiB by default). The most may lack as much of
+    any thread: what was allocated and soon freed again. None where memory is not recorded."""
+    if not _folder():
         return None
     try:
         import ctypes
@@ -68,7 +70,11 @@ def memory() -> tuple[int, int] | None:
     except (OSError, AttributeError, ImportError):  # the recorder attached, or its library is not preloaded here
         return None
     now, most = ctypes.c_int64(), ctypes.c_int64()
-    return (now.value, most.value) if ask(ctypes.byref(now), ctypes.byref(most)) else None
+    if not ask(ctypes.byref(now), ctypes.byref(most)):
+        return None
+    for peak in peaks:
+        peak[0] = max(peak[0], most.value)
+    return now.value, most.value
 
 
 def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
@@ -149,7 +155,7 @@ def _ask(request: dict[str, object], wants_answer: bool) -> bytes:
         return b""
     try:
         return exchange(folder, request, _TIMEOUT_US, wants_answer)
-    except (OSError, ValueError, ImportError):
+    except Exception:  # a program may have replaced what sockets are made of
         return b""
 
 

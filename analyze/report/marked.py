@@ -6,7 +6,9 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from ...formats.trace.text import storable
 from ...formats.units import counted
 from ..trace import queries
 from ..trace.selection import Selection
@@ -14,6 +16,10 @@ from ..trace.traces import open_traces
 
 #: Windows that a message names, of a mark that was set several times.
 _SHOWN = 3
+#: Characters that the recorder stores of a mark.
+_LONGEST = 1000
+#: Names that a mistyped one is compared with: comparing takes a third of a millisecond each.
+_MOST_NAMES, _MOST_EDITS = 2000, 10
 
 
 class MarkError(Exception):
@@ -30,21 +36,33 @@ def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
     if len(paths) > 1:
         raise MarkError("--mark selects from one trace: in others, the mark has other times. Name one trace.")
     with open_traces(paths) as traces:
-        found = queries.rows(traces.connection, "mark_window", text=selection.mark)
+        found = queries.rows(traces.connection, "mark_window", text=storable(selection.mark[:_LONGEST]))
         names = [row["text"] for row in queries.rows(traces.connection, "mark_list") if row["what"] == "mark"]
     if not found:
         raise MarkError(f"There is no user mark {selection.mark!r} in {paths[0]}. {_advice(selection.mark, names)}")
     if len(found) > 1:
-        times = ", ".join(f"--from {row['from_s']:.3f} --to {row['to_s']:.3f}" for row in found[:_SHOWN])
+        times = "; ".join(map(_options, found[:_SHOWN]))
         raise MarkError(
             f"The mark {selection.mark!r} was set {counted(len(found), 'time', 'times')}. Select one: {times}."
         )
     (row,) = found
+    if row["processes"] == []:
+        raise MarkError(f"The process that set the mark {selection.mark!r} is not in the trace.")
     return replace(selection, from_s=row["from_s"], to_s=row["to_s"], processes=tuple(row["processes"] or ()))
+
+
+def _options(row: dict[str, Any]) -> str:
+    """What selects the window of one row of mark_window."""
+    until = "" if row["to_s"] is None else f" --to {row['to_s']:.9f}"
+    return f"--from {row['from_s']:.9f}{until}" + "".join(f" --process {each}" for each in row["processes"] or ())
 
 
 def _advice(text: str, names: Sequence[str]) -> str:
     if not names:
         return "It has no user marks."
-    close = difflib.get_close_matches(text, names, 1)
+    containing = [name for name in names if text and text in name]
+    if containing:
+        return f"Did you mean {containing[0]!r}?"
+    likely = [name for name in dict.fromkeys(names) if abs(len(name) - len(text)) < _MOST_EDITS][:_MOST_NAMES]
+    close = difflib.get_close_matches(text, likely, 1)
     return f"Did you mean {close[0]!r}?" if close else "`scalene-analyze info` lists the marks."

@@ -12,10 +12,11 @@ from ...formats.units import UnitError, duration_text, parse_duration_ns, parse_
 from .meter import Used
 
 #: pytest-memray's units are powers of 1,024.
-_MEMRAY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B", re.IGNORECASE)
+_MEMRAY = re.compile(r"(\d*\.?\d+)\s*([KMGT]?)B", re.IGNORECASE)
 #: What ``leaks=0`` allows: caches that fill when code runs for the first time. Of 1,665 tests of networkx, which got this
 #: budget, 99 % kept less than 10 KB, and three more than this.
 ALLOWED_BYTES = 64 << 10
+_MOST_S = 1e9
 
 
 class BudgetError(ValueError):
@@ -62,7 +63,8 @@ class Budgets:
                 _read(marker, limits)
             elif marker.name in ("limit_memory", "limit_leaks") and not self._memray_judges:
                 name = "peak" if marker.name == "limit_memory" else "leaks"
-                limits.setdefault(name, _memray_bytes(marker))
+                bytes_ = _memray_bytes(marker)
+                limits.setdefault(name, bytes_ if name == "peak" else bytes_ or ALLOWED_BYTES)
         return Budget(**limits)  # type: ignore[arg-type]
 
 
@@ -73,6 +75,8 @@ def _read(marker: pytest.Mark, limits: dict[str, float]) -> None:
         if name not in _READERS:
             raise BudgetError(f"The marker scalene has no limit {name!r}. It has {', '.join(_READERS)}.")
         field, read = _READERS[name]
+        if given is None:
+            continue
         try:
             limits.setdefault(field, read(given))
         except UnitError as error:
@@ -80,11 +84,17 @@ def _read(marker: pytest.Mark, limits: dict[str, float]) -> None:
 
 
 def _seconds(given: object) -> float:
-    return float(given) if isinstance(given, int | float) else parse_duration_ns(str(given), bare_seconds=True) / 1e9
+    if isinstance(given, int | float) and type(given) is not bool:
+        if not 0 <= given < _MOST_S:
+            raise UnitError(f"{given} is not a number of seconds that a test may take.")
+        return float(given)
+    return parse_duration_ns(str(given), bare_seconds=True) / 1e9
 
 
 def _bytes(given: object) -> int:
-    return given if isinstance(given, int) else parse_size(str(given))
+    if type(given) is int and given < 0:
+        raise UnitError(f"{given} is not a number of bytes.")
+    return given if type(given) is int else parse_size(str(given))
 
 
 def _leak_bytes(given: object) -> int:
@@ -101,7 +111,7 @@ _READERS: dict[str, tuple[str, Callable[[object], float]]] = {
 
 def _memray_bytes(marker: pytest.Mark) -> int:
     """Bytes of ``limit_memory("24 MB")``, as pytest-memray reads it."""
-    text = str(marker.args[0]) if marker.args else ""
+    text = str([*marker.args, *marker.kwargs.values(), ""][0])
     found = _MEMRAY.fullmatch(text.strip())
     if not found:
         raise BudgetError(f"The marker {marker.name} takes a size like '24 MB', not {text!r}.")

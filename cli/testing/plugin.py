@@ -8,12 +8,14 @@ carry.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from .budgets import Budget
     from .meter import Used
 
 #: Set for the processes of a run that this plugin has started: the process that started it compares the traces.
@@ -59,17 +61,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, Any, Any]:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, args: list[str], parser: pytest.Parser
+) -> Generator[None, Any, Any]:
     """Before anything of the tests is loaded, and before pytest captures the output: records the run instead."""
     options = early_config.known_args_namespace
     if options.scalene_trace is not None:
         trace = options.scalene_trace if _OPTION not in args else _DEFAULT
         # `--scalene-trace tests` means the folder tests, not a trace of that name.
         args[:] = [f"{_OPTION}={_DEFAULT}" if each == _OPTION else each for each in args]
+        options = early_config.known_args_namespace = parser.parse_known_args(args)
         if not (_is_recorded() or options.help or options.version):
             from .rerun import rerun
 
-            raise SystemExit(rerun(early_config, trace, options))
+            status = rerun(early_config, trace, options)
+            sys.stdout.flush()
+            os._exit(status)  # what else is registered for the end (coverage) belongs to the run that was recorded
         if options.scalene_compare and RERUN_VARIABLE not in os.environ:
             raise pytest.UsageError(
                 "--scalene-compare cannot be used under scalene-record: the trace is not written yet."
@@ -95,9 +102,13 @@ class Measurement:
     """The hooks of the recorded process: measure tests, judge them, tell the summary."""
 
     def __init__(self, config: pytest.Config) -> None:
+        from ...recorder import api
+        from . import meter, summary  # noqa: F401 (before a test replaces what they use)
         from .budgets import Budgets
         from .marks import Marks
 
+        self._trace = api.trace_path()
+        api.attached_folder = f"{self._trace}.spool"  # should a test empty the environment
         self._budgets = Budgets(config)
         self._marks = Marks()
         self._used: dict[str, Used] = {}  # of this process's tests, until their reports are made
@@ -108,10 +119,13 @@ class Measurement:
         from .budgets import BudgetError
         from .meter import Meter
 
+        budget: Budget | None = None
         try:
             budget = self._budgets.of(item)
         except BudgetError as error:
-            pytest.fail(str(error), pytrace=False)
+            wrong = str(error)
+        if budget is None:  # outside of the handler: the failure would name the error as its context
+            pytest.fail(wrong, pytrace=False)
         meter = Meter(collects=budget.leaks is not None)
         try:
             with meter:
@@ -137,14 +151,15 @@ class Measurement:
         if (used := getattr(report, "scalene_trace", None)) is not None:
             self._measured.append((report.nodeid, Used(*used)))
 
+    def pytest_runtest_logfinish(self) -> None:
+        self._marks.send_if_due()
+
     def pytest_sessionfinish(self) -> None:
         self._marks.send()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        from ...recorder.api import trace_path
         from .summary import lines
 
-        trace = trace_path()
-        terminalreporter.section(f"scalene-trace: {trace}")
-        for line in lines(self._measured, config.getoption("scalene_top"), trace):
+        terminalreporter.section(f"scalene-trace: {self._trace}")
+        for line in lines(self._measured, config.getoption("scalene_top"), self._trace):
             terminalreporter.write_line(line)

@@ -6,20 +6,21 @@ import argparse
 import os
 import shlex
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ...formats.errors import TraceError
+from ...formats.trace.integrity import check_trace
+from ...recorder.run.supervise import PYTHON_IGNORES, hold_signals, wait_for
 from .plugin import RERUN_VARIABLE
 
 #: ``-P``: the folder in which pytest was started has no say in what is imported.
 _RECORD = (sys.executable, "-P", "-c", "from scalene_trace.cli.record.command import main; main()")
 _ANALYZE = (sys.executable, "-P", "-c", "from scalene_trace.cli.analyze.command import main; main()")
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_A_DAY_S = 86_400.0
 
 
 def rerun(config: pytest.Config, trace: str, options: argparse.Namespace) -> int:
@@ -27,11 +28,10 @@ def rerun(config: pytest.Config, trace: str, options: argparse.Namespace) -> int
 
     Raises pytest.UsageError where that is not possible.
     """
-    command, given = sys.orig_argv, [str(each) for each in config.invocation_params.args]
-    if given and command[-len(given) :] != given:
+    if not _is_command([str(each) for each in config.invocation_params.args]):
         raise pytest.UsageError(
-            "--scalene-trace runs the command again, and pytest was called by a program with other arguments. Record that "
-            "program instead: scalene-record PROGRAM."
+            "--scalene-trace runs the command again, and pytest was called by another program. Record that program instead: "
+            "scalene-record PROGRAM."
         )
     baselines = [Path(each) for each in options.scalene_compare]
     if baselines and ("%" in trace or Path(trace).is_dir()):
@@ -45,8 +45,20 @@ def rerun(config: pytest.Config, trace: str, options: argparse.Namespace) -> int
             raise pytest.UsageError(
                 f"{baseline} would be replaced by this run. Write to another file: --scalene-trace=FILE."
             )
-    recorder = [*_RECORD, "-o", trace, *shlex.split(options.scalene_options), "--", sys.executable, *command[1:]]
-    status = _wait_for(recorder, os.environ | {RERUN_VARIABLE: "1"})
+        try:
+            check_trace(baseline)
+        except TraceError as error:
+            raise pytest.UsageError(f"--scalene-compare: {error}") from None
+    recorder = [
+        *_RECORD,
+        "-o",
+        trace,
+        *_given_options(options.scalene_options),
+        "--",
+        sys.executable,
+        *sys.orig_argv[1:],
+    ]
+    status = _status_of(recorder, os.environ | {RERUN_VARIABLE: "1"})
     if baselines and status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return _compare(baselines, trace) or status
     return status
@@ -56,23 +68,33 @@ def _compare(baselines: Sequence[Path], trace: str) -> int:
     """Prints what changed. Returns 1 if something became worse by more than noise, or the analysis's own status."""
     before = [word for baseline in baselines for word in ("--before", str(baseline))]
     print(flush=True)
-    return _wait_for([*_ANALYZE, "diff", *before, "--after", trace, "--fail-on", "worse"], dict(os.environ))
+    return _status_of([*_ANALYZE, "diff", *before, "--after", trace, "--fail-on", "worse"], dict(os.environ))
 
 
-def _wait_for(command: Sequence[str], environment: dict[str, str]) -> int:
-    """The exit status of ``command``, as a shell gives it. Signals that arrive meanwhile are its own."""
-    with subprocess.Popen(command, env=environment) as process, _signals_of(process):
-        status = process.wait()
-    return 128 - status if status < 0 else status
+def _is_command(given: Sequence[str]) -> bool:
+    """Is pytest itself the program that was started, with these arguments? Another one would run twice."""
+    program = Path(sys.argv[0])
+    is_pytest = program.name in ("pytest", "py.test") or program.parts[-2:] == ("pytest", "__main__.py")
+    words = sys.orig_argv[len(sys.orig_argv) - len(given) :]
+    return is_pytest and sys.argv[1:] == words == [*given]
 
 
-@contextmanager
-def _signals_of(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Passes signals on. Ctrl-C reaches all processes of the terminal anyway."""
-    handlers = {each: signal.signal(each, lambda number, frame: process.send_signal(number)) for each in _PASSED_ON}
-    handlers[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: None)
+def _given_options(text: str) -> list[str]:
+    """The words of ``--scalene-options``. Raises pytest.UsageError."""
     try:
-        yield
+        words = shlex.split(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"--scalene-options: {error}.") from None
+    if any(word.startswith(("-o", "--output")) for word in words):
+        raise pytest.UsageError("--scalene-options: the trace is named by --scalene-trace=FILE.")
+    return words
+
+
+def _status_of(command: list[str], environment: dict[str, str]) -> int:
+    """Runs ``command`` and returns its exit status, as a shell gives it. Signals that arrive meanwhile are meant for it."""
+    before = hold_signals()
+    try:
+        pid = os.posix_spawn(command[0], command, environment, setsigmask=before, setsigdef=PYTHON_IGNORES)
+        return wait_for(pid, lambda: _A_DAY_S).status
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.recording import rows
 from tests.support.suites import outcomes, run_suite, suite
 
 #: The marker, what the test does, and what the failure says: None = it passes.
@@ -61,6 +62,19 @@ CASES: dict[str, tuple[str, str, str | None]] = {
     "by_place": ("scalene('1s')", "pass", r"takes limits by name"),
     "wrong_size": ("scalene(peak='much')", "pass", r"scalene, peak: 'much' is not a size"),
     "wrong_time": ("scalene(cpu='1 week')", "pass", r"scalene, cpu: '1 week' is not a duration"),
+    "not_a_number": ("scalene(cpu=float('nan'))", "pass", r"nan is not a number of seconds"),
+    "too_large_a_number": ("scalene(wall=10**400)", "pass", r"is not a number of seconds"),
+    "truth_is_no_time": ("scalene(cpu=True)", "pass", r"'True' is not a duration"),
+    "truth_is_no_size": ("scalene(peak=True)", "pass", r"'True' is not a size"),
+    "negative": ("scalene(peak=-5)", "pass", r"-5 is not a number of bytes"),
+    "none_is_no_limit": ("scalene(peak=None, cpu='20s')", "bytearray(1_000_000)", None),
+    "memray_by_name": ("limit_memory(memory_limit='.5 MB')", "bytearray(1_000_000)", r"its budget is 524.3 KB"),
+    "no_leaks_for_memray": ("limit_leaks('0 B')", "kept.append(bytearray(30_000))", None),
+    "asks_itself": (
+        "scalene(peak='10MB')",
+        "bytearray(40_000_000)\n    from scalene_trace.recorder import memory\n    memory()",
+        r"allocated 40\.\d MB",
+    ),
     "wrong_memray": ("limit_memory('much')", "pass", r"limit_memory takes a size like '24 MB', not 'much'"),
     "fails_anyway": ("scalene(cpu='1ms')", "spin(0.05); assert kept == 'other'", r"assert \[.*\] == 'other'"),
 }
@@ -81,6 +95,44 @@ def test_tests_that_exceed_their_budget_fail(tmp_path: Path) -> None:
     assert "budget" not in found["fails_anyway"]
     assert "Traceback" not in said
     assert done.status == 1
+
+
+REPLACES = {
+    "clocks": (
+        "import time\n    for name in ('monotonic_ns', 'monotonic', 'process_time'):\n"
+        "        monkeypatch.setattr(time, name, lambda: 0)\n    time.sleep(0.3)"
+    ),
+    "environment": "for name in list(os.environ): monkeypatch.delenv(name)\n    time.sleep(0.3)",
+    "environment for good": "os.environ.clear()\n    time.sleep(0.3)",
+    "sockets": (
+        "import socket\n    def refuse(*_): raise RuntimeError\n    monkeypatch.setattr(socket, 'socket', refuse)\n"
+        "    time.sleep(1.2)"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPLACES)
+def test_what_a_test_replaces_changes_no_figure(tmp_path: Path, what: str) -> None:
+    suite(
+        tmp_path,
+        f"""
+def test_before(): pass
+@pytest.mark.scalene(wall="200ms", peak="900MB")
+def test_replaces(monkeypatch):
+    {REPLACES[what]}
+@pytest.mark.scalene(peak="1MB")
+def test_after(): bytearray(2_000_000)
+@pytest.mark.scalene(peak="30MB")
+def test_later(): bytearray(2_000_000)
+""",
+    )
+    done = run_suite(tmp_path, "--scalene-trace")
+    said = done.stdout.decode()
+    assert outcomes(done) == ["2 failed", "2 passed"], said
+    assert re.search(r"test_replaces - Failed: The test took \d", said)
+    assert f"scalene-trace: {tmp_path}/trace.parquet" in said
+    marks = {each["text"].partition("::test_")[2] for each in rows(tmp_path / "trace.parquet", "mark")}
+    assert marks == {"before", "replaces", "after", "later"}
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.observed_program import until
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import analyze, record, report, rows, tool
 from tests.support.suites import clean_environment, command, outcomes, run_suite, suite
@@ -88,7 +90,8 @@ def test_lines_of_one_test_are_selected_by_its_name(tmp_path: Path) -> None:
     one = report(trace, "--mark", "test_suite.py::test_spins")
     assert one["query"]["mark"] == "test_suite.py::test_spins"
     assert one["totals"]["cpu_s"] == pytest.approx(0.3, abs=0.1)
-    assert {row["function"] for row in one["functions"] if row["cpu_s"]} == {"spin"}
+    spun = {row["function"]: row["cpu_s"] for row in one["functions"]}["spin"]
+    assert spun > 0.8 * one["totals"]["cpu_s"]
     child = report(trace, "--mark", "test_suite.py::test_in_a_child")
     assert child["totals"]["cpu_s"] == pytest.approx(0.4, abs=0.15)
     grown = report(trace, "--mark", "test_suite.py::test_grows")
@@ -129,6 +132,17 @@ def test_a_folder_after_the_option_is_a_folder_of_tests(tmp_path: Path) -> None:
     suite(tmp_path, "def test_asked_for(): pass\n", "some/test_some.py")
     done = run_suite(tmp_path, "--scalene-trace", "some")
     assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stdout.decode()
+    assert (tmp_path / "trace.parquet").is_file()
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_options_of_a_folders_conftest_are_known(tmp_path: Path, configured: bool) -> None:
+    suite(tmp_path, "def test_asked_for(request): assert request.config.getoption('own') == 'x'\n", "some/test_some.py")
+    (tmp_path / "some" / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--own')\n")
+    if configured:
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --scalene-trace\n")
+    done = run_suite(tmp_path, *([] if configured else ["--scalene-trace"]), "some", "--own", "x")
+    assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stderr.decode()
     assert (tmp_path / "trace.parquet").is_file()
 
 
@@ -181,12 +195,14 @@ def test_a_recorder_that_was_started_by_hand_is_used(tmp_path: Path) -> None:
         (["--scalene-compare=a.parquet"], "--scalene-compare needs --scalene-trace"),
         (["--scalene-trace", "--scalene-compare=none.parquet"], "there is no trace none.parquet"),
         (["--scalene-trace=a.parquet", "--scalene-compare=a.parquet"], "a.parquet would be replaced by this run"),
+        (["--scalene-trace", "--scalene-compare=a.parquet"], "a.parquet is empty"),
+        (["--scalene-trace", "--scalene-compare=."], "is a directory"),
+        (["--scalene-trace", "--scalene-options='x"], "No closing quotation"),
+        (["--scalene-trace", "--scalene-options=-o other.parquet"], "the trace is named by --scalene-trace=FILE"),
         (["--scalene-trace=%p.parquet", "--scalene-compare=a.parquet"], "needs the name of the new trace"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_the_tests_run(
-    tmp_path: Path, arguments: list[str], sentence: str
-) -> None:
+def test_wrong_options_are_refused_before_the_tests_run(tmp_path: Path, arguments: list[str], sentence: str) -> None:
     suite(tmp_path, "def test_one(): open('ran', 'w')\n")
     (tmp_path / "a.parquet").write_bytes(b"")
     done = run_suite(tmp_path, *arguments)
@@ -195,14 +211,24 @@ def test_what_cannot_be_compared_is_refused_before_the_tests_run(
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_program_that_calls_pytest_is_not_run_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [["--scalene-trace"], []])
+def test_a_program_that_calls_pytest_is_not_run_again(tmp_path: Path, arguments: list[str]) -> None:
     suite(tmp_path, "def test_one(): pass\n")
-    program = "import pytest\nprint('once')\nraise SystemExit(pytest.main(['--scalene-trace']))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=clean_environment(), capture_output=True, timeout=PATIENCE_S
-    )
-    assert (done.returncode, done.stdout.split()) == (4, [b"once"])
-    assert b"Record that program instead" in done.stderr.replace(b"\n", b" ")
+    if not arguments:
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --scalene-trace\n")
+    program = f"import pytest\nprint('once')\nraise SystemExit(pytest.main({arguments}))"
+    (tmp_path / "program.py").write_text(program)
+    for command_line in (["program.py", *arguments], ["-c", program, *arguments], ["-", *arguments]):
+        done = subprocess.run(
+            [sys.executable, *command_line],
+            input=program.encode(),
+            cwd=tmp_path,
+            env=clean_environment(),
+            capture_output=True,
+            timeout=PATIENCE_S,
+        )
+        assert (done.returncode, done.stdout.split()) == (4, [b"once"]), command_line
+        assert b"Record that program instead" in done.stderr.replace(b"\n", b" ")
 
 
 def test_a_slower_suite_fails_the_comparison(tmp_path: Path) -> None:
@@ -222,24 +248,37 @@ def test_a_slower_suite_fails_the_comparison(tmp_path: Path) -> None:
     assert b"worse: nothing" in failed.stdout
 
 
+def waiting(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """pytest, once its test waits."""
+    suite(folder, "def test_waits():\n    open('waits', 'w').close()\n    time.sleep(600)\n")
+    process = subprocess.Popen(command(*arguments), cwd=folder, env=clean_environment(), **options)
+    until((folder / "waits").exists)
+    return process
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 2), (signal.SIGTERM, 143)])
 def test_signals_reach_the_tests(tmp_path: Path, number: signal.Signals, status: int) -> None:
-    suite(tmp_path, "def test_waits():\n    open('waits', 'w').close()\n    time.sleep(600)\n")
-    process = subprocess.Popen(
-        command("--scalene-trace"),
-        cwd=tmp_path,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    due = time.monotonic() + PATIENCE_S
-    while not (tmp_path / "waits").exists():
-        assert time.monotonic() < due
-        time.sleep(0.05)
-    if number == signal.SIGINT:  # as a terminal does
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
+    process = waiting(tmp_path, "--scalene-trace", stdout=subprocess.PIPE, start_new_session=True)
+    process.send_signal(number)
     said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == status, said.decode()
+    assert (tmp_path / "trace.parquet").is_file()
+
+
+def test_a_key_of_the_terminal_reaches_the_tests_once(tmp_path: Path) -> None:
+    terminal, inner = os.openpty()
+    process = waiting(
+        tmp_path, "--scalene-trace", stdin=inner, stdout=inner, stderr=inner, preexec_fn=lambda: os.login_tty(0)
+    )
+    os.close(inner)
+    os.write(terminal, b"\x03")
+    said = b""
+    with suppress(OSError):  # nobody has the other end open any more
+        while part := os.read(terminal, 65536):
+            said += part
+    os.close(terminal)
+    assert process.wait(PATIENCE_S) == 2, said.decode()
+    assert said.count(b"KeyboardInterrupt") == 2, (
+        said.decode()
+    )  # at the end of the traceback, and in the sentence about it
     assert (tmp_path / "trace.parquet").is_file()

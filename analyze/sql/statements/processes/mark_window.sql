@@ -5,21 +5,23 @@
 -- Columns:
 --   from_s [s]: when it began
 --   to_s [s]: when it ended; without an end, the end of the recording; NULL = unknown
---   processes: ids of the process that set it and of all that come from it; NULL = set from outside
--- Order: from_s
+--   processes: ids of the process that set it and of all that come from it; NULL = set from outside; empty = that process is not in the trace
+-- Order: time
 WITH RECURSIVE found AS (
     SELECT row_number() OVER (ORDER BY t_ns) AS number, t_ns, pid,
         coalesce(end_ns, (SELECT max(try_cast(value AS BIGINT)) FROM settings WHERE name = 'wall_ns')) AS end_ns
     FROM marks WHERE what = 'mark' AND text = $text
 ), family AS (
     SELECT number, p.process, p.pid, p.t_ns, p.end_ns FROM found JOIN processes p USING (pid)
-    WHERE p.t_ns <= found.t_ns AND coalesce(p.end_ns >= found.t_ns, true)
+    WHERE coalesce(p.t_ns <= found.end_ns, true) AND coalesce(p.end_ns >= found.t_ns, true)
     UNION
     SELECT number, p.process, p.pid, p.t_ns, p.end_ns
     FROM family f JOIN processes p ON p.parent = f.process OR (p.parent IS NULL AND p.parent_pid = f.pid
         AND p.t_ns BETWEEN f.t_ns AND coalesce(f.end_ns, p.t_ns))
 )
 SELECT found.t_ns / 1e9 AS from_s, found.end_ns / 1e9 AS to_s,
-    list(process ORDER BY process) FILTER (process IS NOT NULL) AS processes
-FROM found LEFT JOIN family USING (number)
-GROUP BY ALL ORDER BY from_s
+    if(found.pid IS NULL, NULL, coalesce(processes, [])) AS processes
+FROM found LEFT JOIN (
+    SELECT number, list(process ORDER BY process) AS processes FROM family GROUP BY number
+) USING (number)
+ORDER BY found.number
