@@ -278,7 +278,5 @@ def test_a_key_of_the_terminal_reaches_the_tests_once(tmp_path: Path) -> None:
             said += part
     os.close(terminal)
     assert process.wait(PATIENCE_S) == 2, said.decode()
-    assert said.count(b"KeyboardInterrupt") == 2, (
-        said.decode()
-    )  # at the end of the traceback, and in the sentence about it
+    assert b"no tests ran" in said, said.decode()  # a second interruption would have ended the report
     assert (tmp_path / "trace.parquet").is_file()
