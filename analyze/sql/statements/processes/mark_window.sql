@@ -5,7 +5,8 @@
 -- Columns:
 --   from_s [s]: when it began
 --   to_s [s]: when it ended; without an end, the end of the recording; NULL = unknown
---   processes: ids of the process that set it and of all that come from it; NULL = set from outside; empty = that process is not in the trace
+--   processes: ids of the process that set it and of all that come from it; NULL = set from outside; empty = it is
+--     not in the trace
 -- Order: time
 WITH RECURSIVE found AS (
     SELECT row_number() OVER (ORDER BY t_ns) AS number, t_ns, pid,

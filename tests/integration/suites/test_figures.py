@@ -1,0 +1,55 @@
+"""What a recorded run says of each test is what the test uses, by its own stopwatch and when it runs alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import Finished
+from tests.support.suites import run_suite, suite
+
+WORK = """
+import resource
+def cpu_s():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+@pytest.fixture(autouse=True)
+def stopwatch(request):
+    begin_s = cpu_s()
+    yield
+    with open(f"{request.node.name}.cpu", "a") as file:
+        print(cpu_s() - begin_s, file=file)
+def work(turns):
+    total = 0
+    for turn in range(turns):
+        total += turn * turn
+def test_short(): work(1_000_000)
+def test_long(): work(6_000_000)
+def test_sorts(): sorted(str(each) for each in range(600_000))
+def test_in_a_child(): subprocess.run([sys.executable, "-c", "sum(each * each for each in range(5_000_000))"])
+def test_large(): bytearray(60_000_000)
+def test_keeps(): kept.extend(bytearray(1000) for _ in range(8_000))
+"""
+UNITS = {"ms": 1e-3, "s": 1, "B": 1, "KB": 1e3, "MB": 1e6}
+ROW = re.compile(
+    r"^ +([\d.]+) (ms|s) +[\d.]+ (?:ms|s) +([\d.]+) (B|KB|MB) +(-?[\d.]+) (B|KB|MB)  \S+::(\w+)$", re.MULTILINE
+)
+
+
+def figures(done: Finished) -> dict[str, tuple[float, ...]]:
+    """CPU seconds, bytes at the peak and bytes kept of each test."""
+    rows = ROW.findall(done.stdout.decode())
+    return {row[6]: tuple(float(row[at]) * UNITS[row[at + 1]] for at in (0, 2, 4)) for row in rows}
+
+
+def test_a_test_has_the_figures_that_it_has_alone(tmp_path: Path) -> None:
+    suite(tmp_path, WORK)
+    together = figures(run_suite(tmp_path, "-n", "2", "--scalene-trace", "--scalene-top=9"))
+    assert len(together) == 6
+    for name, (cpu_s, *sizes) in together.items():
+        measured = float((tmp_path / f"{name}.cpu").read_text())
+        assert cpu_s == pytest.approx(measured, rel=0.02, abs=0.002), name  # the fixture's own work is some 0.1 ms
+        _, *own_sizes = figures(run_suite(tmp_path, "--scalene-trace", f"test_suite.py::{name}"))[name]
+        assert sizes == pytest.approx(own_sizes, rel=0.1, abs=100_000), name
