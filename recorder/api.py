@@ -34,6 +34,7 @@ _LONGEST_SOCKET_NAME = 107
 _LONGEST_TEXT = 1000
 #: In one request, which may have 64 KiB: a character takes up to 12 bytes.
 _MOST_MARKS = 5
+_LONGEST_SOURCE_BYTES = 50_000
 _LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
 #: The folder of a recording that the program has started itself (:mod:`.inside`).
@@ -52,6 +53,11 @@ def resume() -> None:
     _ask({"command": "resume"}, True)
 
 
+def resume_paused() -> bool:
+    """As :func:`resume`. Was the recording paused?"""
+    return b'"changed": true' in _ask({"command": "resume"}, True)
+
+
 def recording() -> bool:
     """Is this program being recorded, and does its recorder still answer? True also while paused."""
     return b'"ok": true' in _ask({"command": "status"}, True)
@@ -59,8 +65,8 @@ def recording() -> bool:
 
 def memory() -> tuple[int, int] | None:
     """Bytes that this process has allocated and not freed, and the most that they were since the last call (the first one:
-    since the start). Of other threads, the first may lack 1/64 of the memory threshold each (160 KiB by default). The most may lack as much of
-    any thread: what was allocated and soon freed again. None where memory is not recorded."""
+    since the start). Of other threads, 1/64 of the memory threshold each may be missing (160 KiB by default). The most may
+    lack as much of any thread: what was allocated and soon freed again. None where memory is not recorded."""
     if not _folder():
         return None
     try:
@@ -87,8 +93,11 @@ def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
 
 def tell_source(file: str, title: str, text: str) -> None:
     """Tells the recorder the text of code that no file holds, such as a cell of a notebook: ``file`` is the name that it was
-    compiled with, ``title`` the name that reports show. Texts of more than 64 KiB (as JSON) are not stored."""
-    _ask({"command": "source", "file": file, "title": title, "text": text}, False)
+    compiled with, ``title`` the name that reports show. Of texts of more than 50 KB (as JSON), only the title is stored."""
+    import json
+
+    kept = text if len(json.dumps(text)) <= _LONGEST_SOURCE_BYTES else ""
+    _ask({"command": "source", "file": file, "title": title, "text": kept}, False)
 
 
 def snapshot() -> bool:

@@ -16,18 +16,39 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
+from unittest.mock import patch
 
 from IPython.core.error import UsageError
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.display import HTML, display
 
 from ...recorder import start, stop
-from ...recorder.api import set_marks, snapshot, tell_source
+from ...recorder.api import set_marks, snapshot, tell_source, trace_path
 
 _ANALYZE = (sys.executable, "-P", "-c", "from scalene_trace.cli.analyze.command import main; main()")
 _HEIGHT = 600
+#: Options of scalene-record that start nothing, or end the recording before the cell.
+_REFUSED = frozenset(
+    [
+        "-h",
+        "--help",
+        "--version",
+        "-p",
+        "--pid",
+        "--duration",
+        "--control",
+        "--recover",
+        "--doctor",
+        "--pause-at-start",
+        "--snapshot-every",
+        "--install-completion",
+        "--show-completion",
+    ]
+)
 
 
 class _Options(argparse.ArgumentParser):
@@ -39,12 +60,18 @@ class _Options(argparse.ArgumentParser):
         return [name for action in self._actions for name in action.option_strings]
 
 
+def _pixels(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text} is no number of pixels")
+    return int(text)
+
+
 def magic_options() -> _Options:
     """The options of ``%%scalene``; others are those of scalene-record."""
     options = _Options(prog="%%scalene", add_help=False, allow_abbrev=False)
     options.add_argument("-o", "--output")
     options.add_argument("--text", action="store_true")
-    options.add_argument("--height", type=int, default=_HEIGHT)
+    options.add_argument("--height", type=_pixels, default=_HEIGHT)
     return options
 
 
@@ -56,6 +83,10 @@ class ScaleneMagics(Magics):
         super().__init__(shell)
         self._own_shell = shell
         self._titles: dict[str, str] = {}  # of what was run by these commands, by the names that it was compiled with
+        self._told: set[tuple[str, str]] = (
+            set()
+        )  # what the recorder knows that this kernel runs under: names and titles
+        self._recorded = 0  # cells so far
 
     @cell_magic
     def scalene(self, line: str, cell: str) -> None:
@@ -69,51 +100,78 @@ class ScaleneMagics(Magics):
         `scalene-record --pid`, for example --cpu-interval 1ms. Memory is recorded if Jupyter was started by
         `scalene-record --pause-at-start jupyter lab`.
         """
-        given, more = magic_options().parse_known_args(shlex.split(line))
+        try:
+            given, more = magic_options().parse_known_args(shlex.split(line))
+        except ValueError as error:
+            raise UsageError(f"%%scalene: {error}.") from None
         if more and not more[0].startswith("-"):
             raise UsageError(f"%%scalene: {more[0]!r} is no option. The code stands in the lines below.")
+        if refused := [each for each in more if each.partition("=")[0] in _REFUSED]:
+            raise UsageError(f"%%scalene: a cell cannot be recorded with {refused[0]}. %%scalene? says what it takes.")
         # A line before the cell, so that its lines have the numbers that the notebook shows. Other magics must come first.
-        self._record(cell if cell.startswith("%%") else f"# %%scalene {line}\n{cell}", given, more)
+        code = cell.lstrip("\n")
+        self._record(code if code.startswith("%%") else f"# %%scalene {line}\n{cell}", given, more)
 
+    @no_var_expand
     @line_magic("scalene")  # type: ignore[arg-type]
     def scalene_line(self, line: str) -> None:
         """Record one statement: `%scalene f(1)`. See %%scalene."""
         self._record(line, magic_options().parse_args([]), [])
 
     def _record(self, code: str, given: argparse.Namespace, more: Sequence[str]) -> None:
-        if self._own_shell.should_run_async(code, transformed_cell=self._own_shell.transform_cell(code)):  # type: ignore[no-untyped-call]
+        shell = self._own_shell
+        if shell.should_run_async(code, transformed_cell=shell.transform_cell(code)):  # type: ignore[no-untyped-call]
             raise UsageError(
                 "A cell with await cannot be run within another. Record it by `with scalene_trace.recorder.record(FILE):` in the "
                 "cell."
             )
+        under = "SCALENE_TRACE_SPOOL" in os.environ
+        if under and (more or given.output):
+            print("%%scalene: scalene-record records this kernel, and its own options hold.", file=sys.stderr)
+        outer = self._outer()
+        number = self._compiled().get(outer, 0)
+        self._titles[outer] = f"In[{number}], magic command"
         with tempfile.TemporaryDirectory(prefix="scalene-trace-") as folder:
-            own = Path(given.output or Path(folder, "trace.parquet"))
-            if (under := "SCALENE_TRACE_SPOOL" in os.environ) and (more or given.output):
-                print("%%scalene: scalene-record records this kernel, and its own options hold.", file=sys.stderr)
-            is_recorded = start(own, more)
-            before = dict(self._compiled())
-            name, number = max(before.items(), key=lambda each: each[1], default=("", 0))  # of this cell
-            self._titles[name] = f"In[{number}], magic command"
+            is_recorded = start(Path(given.output or Path(folder, "trace.parquet")), more)
             begin_ns = time.monotonic_ns()
-            try:
-                self._own_shell.run_cell(code)  # type: ignore[no-untyped-call]  # shows results and errors itself
-            finally:
-                end_ns = time.monotonic_ns()
-                # IPython counts what was run within the cell as the next one.
-                new = {each for each, count in self._compiled().items() if before.get(each) != count}
-                self._titles |= dict.fromkeys(new, f"In[{number}]")
-                trace = self._stopped(under, number, begin_ns, end_ns) if is_recorded else None
-            if trace:
-                _show(*trace, given.text, given.height)
+            result, compiled = self._run(code)
+            end_ns = time.monotonic_ns()
+            self._titles |= dict.fromkeys(compiled, f"In[{number}]")
+            shown = self._stopped(under, number, begin_ns, end_ns) if is_recorded else None
+            if shown and result.error_before_exec is None:
+                _show(*shown, given.text, given.height)
+        result.raise_error()  # type: ignore[no-untyped-call]
+
+    def _run(self, code: str) -> tuple[ExecutionResult, set[str]]:
+        """Runs code as a cell of its own; its error is not shown yet. Also returns the names that it was compiled with."""
+        before = dict(self._compiled())
+        with ExitStack() as shown:
+            for name in ("showtraceback", "showsyntaxerror", "showindentationerror"):
+                shown.enter_context(patch.object(self._own_shell, name))
+            result = self._own_shell.run_cell(code)  # type: ignore[no-untyped-call]
+        # IPython counts what is run within a cell as the next one.
+        return result, {name for name, count in self._compiled().items() if before.get(name) != count}
+
+    def _outer(self) -> str:
+        """The name that the cell with this command was compiled with: of the nearest caller that is a cell."""
+        compiled = self._compiled()
+        frame: FrameType | None = sys._getframe()
+        while frame and frame.f_code.co_filename not in compiled:
+            frame = frame.f_back
+        return frame.f_code.co_filename if frame else ""
 
     def _stopped(self, under: bool, number: int, begin_ns: int, end_ns: int) -> tuple[str, str] | None:
         """Ends the recording, or pauses the one that the kernel is ``under``. Returns the trace, and the mark of the cell."""
-        mark = f"In[{number}] of {os.getpid()}"
+        self._recorded += 1
+        mark = f"In[{number}] of {os.getpid()}, recorded cell {self._recorded}"
+        told = self._told if under else set()  # a recorder of its own knows none yet
         for file, count in self._compiled().items():
-            if lines := linecache.getlines(file):
-                tell_source(file, self._titles.get(file, f"In[{count}]"), "".join(lines))
+            title = self._titles.get(file, f"In[{count}]")
+            if (file, title) not in told and (lines := linecache.getlines(file)):
+                told.add((file, title))
+                tell_source(file, title, "".join(lines))
         set_marks([(mark, begin_ns, end_ns)])
-        found = stop()
+        found = stop() or (trace_path() if under else None)
         return (found, mark) if found and (not under or snapshot()) else None
 
     def _compiled(self) -> dict[str, int]:

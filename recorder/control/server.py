@@ -172,7 +172,7 @@ class ControlServer:
         client.received += data
         *lines, rest = client.received.split(b"\n")
         client.received = rest
-        is_sane = all(self._serve(client, bytes(line)) for line in lines)
+        is_sane = all(len(line) <= LONGEST_LINE_BYTES and self._serve(client, bytes(line)) for line in lines)
         if not is_sane or len(rest) > LONGEST_LINE_BYTES:
             self._answer(client, {"error": "Not a command. Send one JSON object per line, at most 64 KiB."})
             self._send_answers()

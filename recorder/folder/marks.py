@@ -25,7 +25,9 @@ from .files import append_whole
 MOST_LINES = 200_000
 MOST_BYTES = 32 << 20
 #: The longest line: a text of 1,000 characters is written as at most 12,000 bytes.
-_LONGEST_LINE_BYTES = 1 << 16
+_LONGEST_LINE_BYTES = 1 << 17
+#: Of MOST_LINES and MOST_BYTES, what texts of code may take: marks and pauses must not be lost for them.
+_SHARE_OF_SOURCES = 0.5
 _LONGEST_TITLE = 200
 _COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")
 
@@ -44,7 +46,8 @@ class MarkFile:
     def add(self, what: str, t_ns: int, **more: Any) -> bool:
         """Appends one line. ``t_ns``: nanoseconds from the start of the recording. False when it was left out."""
         line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
-        fits = self._lines < MOST_LINES and self._bytes + len(line) <= MOST_BYTES
+        share = _SHARE_OF_SOURCES if what == "source" else 1
+        fits = self._lines < share * MOST_LINES and self._bytes + len(line) <= share * MOST_BYTES
         is_written = fits and append_whole(self._file, line)
         self._lines += 1
         self._bytes += len(line) * is_written
@@ -105,7 +108,13 @@ def read_told(path: Path) -> dict[str, ToldSource]:
     told: dict[str, tuple[str, str]] = {}
     for line in _lines(path):
         file, title, text = (line.get(name) for name in ("file", "title", "text"))
-        if line["what"] == "source" and isinstance(file, str) and isinstance(title, str) and isinstance(text, str):
+        if (
+            line["what"] == "source"
+            and isinstance(file, str)
+            and isinstance(title, str)
+            and isinstance(text, str)
+            and title
+        ):
             told[storable(file)] = storable(title)[:_LONGEST_TITLE], storable(text)
     counts: dict[str, int] = {}
     taken: set[str] = set()

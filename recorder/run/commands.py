@@ -6,6 +6,7 @@ next tick or observation, without a signal. Every change is also appended to the
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -171,6 +172,7 @@ class Commands:
         return {
             "output": str(self._target.output),
             "pid": self._target.pid,
+            "recorder_pid": os.getpid(),
             "recorded_s": self.now_ns() / 1e9,
             "paused": bool(header.paused),
             "processes": int(header.processes),

@@ -63,7 +63,9 @@ def with_told(given: GivenPrograms, told: Mapping[str, ToldSource]) -> GivenProg
     """``given``, and the code whose text the program has ``told``, by the name that it was compiled with."""
     found = {code: told[each.file].title for code, each in given.codes.items() if each.file in told} if told else {}
     named = {code: replace(given.codes[code], file=title) for code, title in found.items()}
-    return GivenPrograms(given.codes | named, given.texts | {each.title: each.text for each in told.values()})
+    return GivenPrograms(
+        given.codes | named, given.texts | {each.title: each.text for each in told.values() if each.text}
+    )
 
 
 def _started(process: int, commands: Commands, forked_from: ByKey) -> int | None:

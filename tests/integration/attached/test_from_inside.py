@@ -158,12 +158,12 @@ def test_what_cannot_be_recorded_is_said_and_the_program_goes_on(tmp_path: Path,
 
 def test_without_the_tool_the_program_goes_on(tmp_path: Path) -> None:
     own(tmp_path, "", sys.executable)
-    program = "import sys; sys.version_info = (3, 10, 0)\n" + PROGRAM + "print(start('t.parquet'))\n"
+    program = "import sys; sys.executable = ''\n" + PROGRAM + "print(start('t.parquet'))\n"
     done = run(
         [sys.executable, "-c", program], cwd=tmp_path, env={"PATH": "/nowhere", "PYTHONPATH": str(tmp_path / "tree")}
     )
     assert (done.status, done.stdout) == (0, b"False\n"), done.stderr.decode()
-    assert b"scalene-record" in done.stderr
+    assert b"put scalene-record on PATH" in done.stderr
 
 
 @pytest.mark.parametrize("under_recorder", [False, True])
@@ -178,3 +178,136 @@ def test_marks_that_were_set_just_before_the_end_are_in_the_trace(tmp_path: Path
     assert done.status == 0, done.stderr.decode()
     found = [each["text"] for each in rows(tmp_path / "t.parquet", "mark") if each["what"] == "mark"]
     assert found == [str(number) for number in range(40)]
+
+
+ODD = {
+    "nested": """
+with record("t.parquet") as outer:
+    with record("inner.parquet") as inner:
+        within()
+    spin(0.2)
+print(outer.path, inner.path, os.path.exists("inner.parquet"))
+""",
+    "started before": """
+start("t.parquet")
+with record("inner.parquet") as inner:
+    within()
+spin(0.2)
+print(stop(), inner.path, os.path.exists("inner.parquet"))
+""",
+    "threads": """
+made = [threading.Thread(target=start, args=(f"{name}.parquet",)) for name in "tttt"]
+[each.start() for each in made]
+[each.join() for each in made]
+within()
+spin(0.2)
+print(stop(), None, False)
+""",
+    "blocked signals": """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+with record("t.parquet") as made:
+    within()
+    spin(0.2)
+print(made.path, None, False)
+""",
+    "adopts orphans": """
+import ctypes
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+with record("t.parquet") as made:
+    within()
+    spin(0.2)
+print(made.path, has_children(), False)
+""",
+    "options of another output": """
+with record("t.parquet", ["-o", "other.parquet"]) as made:
+    within()
+    spin(0.2)
+print(made.path, None, os.path.exists("other.parquet"))
+""",
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_one_recording_holds_it_all(tmp_path: Path, how: str) -> None:
+    done = own(tmp_path, ODD[how], sys.executable)
+    assert (done.status, done.stdout.decode()) == (0, f"{tmp_path}/t.parquet None False\n"), done.stderr.decode()
+    assert done.stderr == b""
+    assert report(tmp_path / "t.parquet")["totals"]["cpu_s"] == pytest.approx(0.6, abs=0.15)
+    assert not [each.name for each in tmp_path.iterdir() if each.name.endswith(".spool")]
+
+
+def test_a_forked_child_records_itself_elsewhere(tmp_path: Path) -> None:
+    program = """
+with record("t.parquet", ["--no-children"]) as made:
+    child = os.fork()
+    if not child:
+        with record("child.parquet") as own:
+            within()
+        print(own.path, flush=True)
+        sys.exit()
+    os.waitpid(child, 0)
+    spin(0.2)
+print(made.path)
+"""
+    done = own(tmp_path, program, sys.executable)
+    assert done.stdout.decode().split() == [f"{tmp_path}/child.parquet", f"{tmp_path}/t.parquet"], done.stderr.decode()
+    functions = [
+        {row["function"] for row in report(tmp_path / name)["functions"]} for name in ("child.parquet", "t.parquet")
+    ]
+    assert "within" in functions[0] and "within" not in functions[1]
+    assert report(tmp_path / "t.parquet")["totals"]["cpu_s"] > 0.15
+
+
+def test_a_recording_that_runs_is_not_paused_after_a_block(tmp_path: Path) -> None:
+    own(tmp_path, "", sys.executable)
+    program = (
+        PROGRAM + "with record() as made:\n    within()\nif not os.fork():\n    with record():\n        sys.exit()\n"
+    )
+    program += "os.wait()\nafter()\nprint(made.path)\n"
+    env = {"PYTHONPATH": str(tmp_path / "tree")}
+    done = record(tmp_path / "t.parquet", ["-c", program], options=["--python", sys.executable], env=env)
+    assert done.stdout.decode() == f"{tmp_path}/t.parquet\n", done.stderr.decode()
+    assert "after" in {row["function"] for row in report(tmp_path / "t.parquet")["functions"]}
+    assert "paused" not in losses(report(tmp_path / "t.parquet"))
+
+
+@pytest.mark.leaves_spool
+@pytest.mark.parametrize("what", ["killed", "stopped"])
+def test_a_recorder_that_is_disturbed_holds_nobody_up(tmp_path: Path, what: str) -> None:
+    number, sentence = {"killed": (9, b"--recover "), "stopped": (19, b"is stopped. It writes ")}[what]
+    program = f"""
+open("t.parquet", "w").close()
+start("t.parquet")
+from scalene_trace.recorder import inside
+pid = inside._state.recorder.pid
+os.kill(pid, {number})
+time.sleep(0.3)
+print(stop(), pid)
+"""
+    done = own(tmp_path, program, sys.executable)
+    said, pid = done.stdout.decode().split()
+    assert (done.status, said) == (0, "None"), done.stderr.decode()
+    assert sentence in done.stderr
+    if what == "stopped":
+        os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "start('a\\0b')",
+        "start(7)",
+        "start('t.parquet', ['--no-such'])",
+        "start('t.parquet', ['--help'])",
+        "start('t.parquet', [1, 2])",
+        "(os.mkdir('gone'), os.chdir('gone'), os.rmdir('../gone'), start('t.parquet'))[-1]",
+        "(__import__('resource').setrlimit(7, (5, 5)), start('t.parquet'))[-1]",
+    ],
+)
+def test_a_failed_start_says_why_and_raises_nothing(tmp_path: Path, call: str) -> None:
+    program = f"print({call})\nprint(stop())\n"
+    done = own(tmp_path, program, sys.executable)
+    assert (done.status, done.stdout.decode()) == (0, "False\nNone\n"), done.stderr.decode()
+    assert done.stderr.startswith(b"scalene-record: "), done.stderr.decode()
+    assert b"Traceback" not in done.stderr

@@ -83,13 +83,15 @@ def test_a_cell_is_recorded_and_its_lines_are_named_by_cell(tmp_path: Path) -> N
 def test_under_the_recorder_memory_is_recorded_and_only_the_cell(tmp_path: Path) -> None:
     other = "others = [bytearray(9_000_000) for _ in range(5)]"
     cells = [LOAD, DEFINES, other, "%%scalene --text --cpu-interval 1ms\ngrow()\nspin(0.2)", other, "%scalene grow()"]
+    cells.append("for _ in range(2):\n    %scalene spin(0.1)")
     recorder = [*tool("scalene-record"), "--pause-at-start", "-o", "t.parquet"]
-    *_, first, _, second = executed(tmp_path, cells, *recorder)
+    *_, first, _, second, several = executed(tmp_path, cells, *recorder)
     said = texts(first)
     assert "scalene-record records this kernel, and its own options hold" in said
     assert "40.0 MB" in said and "kept.append(bytearray(40_000_000))" in said
     assert "bytearray(9_000_000)" not in said
     assert "In[2]" in page(second)
+    assert [each["output_type"] for each in several].count("display_data") == 2
     found = report(tmp_path / "t.parquet")
     grown = {(row["file"], row["line"]): row["growth_bytes"] for row in found["lines"]}
     assert grown["In[2]", 8] == pytest.approx(80_000_000, rel=0.05)
@@ -103,15 +105,62 @@ def test_what_goes_wrong_is_said_and_cells_run_as_ever(tmp_path: Path) -> None:
         "%%scalene wrong\nprint('ran')",
         "%%scalene --height tall\nprint('ran')",
         "%%scalene --no-such-option\nprint('ran')",
+        "%%scalene --help\nprint('ran')",
+        "%%scalene -o 'x\nprint('ran')",
+        "%%scalene\nthis is no Python",
         "%%scalene\nimport asyncio\nawait asyncio.sleep(0)\nprint('ran')",
         "print('the last')",
     ]
-    _, raises, no_folder, stray, height, unknown, awaits, last = executed(tmp_path, cells)
+    _, raises, no_folder, stray, height, unknown, refused, quotes, syntax, awaits, last = executed(tmp_path, cells)
     assert [each["ename"] for each in raises if each["output_type"] == "error"] == ["ZeroDivisionError"]
     assert "<!doctype html>" in page(raises)[:100].lower()
     assert "missing does not exist" in texts(no_folder) and "ran\n" in texts(no_folder)
     assert "'wrong' is no option" in texts(stray) and "ran" not in texts(stray).split()
     assert "--height" in texts(height) and "ran" not in texts(height).split()
     assert "--no-such-option" in texts(unknown) and "ran\n" in texts(unknown)
+    assert "a cell cannot be recorded with --help" in texts(refused) and "ran" not in texts(refused).split()
+    assert "No closing quotation" in texts(quotes) and "ran" not in texts(quotes).split()
+    assert [each.get("ename") for each in syntax] == ["SyntaxError"]  # and no report of nothing
     assert "A cell with await cannot be run within another" in texts(awaits)
     assert texts(last) == "the last\n"
+
+
+def test_cells_keep_their_names_however_often_they_are_recorded(tmp_path: Path) -> None:
+    long = "# " + "x" * 70_000
+    cells = [
+        LOAD,
+        DEFINES,
+        "%%scalene -o 3.parquet --cpu-interval 1ms\ndef burn():\n    spin(0.2)\nburn()",
+        "%%scalene -o 4.parquet --cpu-interval 1ms\nburn()\nspin(0.1)",
+        f"def lengthy():\n    {long}\n    spin(0.2)",
+        "%%scalene -o 6.parquet --cpu-interval 1ms\nlengthy()\nburn()",
+        "value = 5\n%scalene print(f'{value} {{1}} $value')",
+    ]
+    *_, last = executed(tmp_path, cells)
+    assert texts(last) == "5 {1} $value\n"
+    for name, expected in (
+        ("3.parquet", {"In[2]:spin", "In[3]:burn"}),
+        ("4.parquet", {"In[2]:spin", "In[3]:burn"}),
+        ("6.parquet", {"In[2]:spin", "In[3]:burn", "In[5]:lengthy"}),
+    ):
+        found = report(tmp_path / name)
+        functions = {f"{row['file']}:{row['function']}" for row in found["functions"] if row["cumulative_cpu_s"] > 0.05}
+        assert expected <= functions, (name, functions)
+        assert f"In[{name[0]}]:<module>" in functions
+        files = {each.partition(":")[0] for each in functions}
+        assert {each for each in files if each.startswith(("In", "/tmp"))} - {f"In[{name[0]}], magic command"} == {
+            each.partition(":")[0] for each in expected
+        } | {f"In[{name[0]}]"}
+
+
+def test_an_error_in_a_recorded_cell_ends_the_run_as_ever(tmp_path: Path) -> None:
+    new = nbformat.v4
+    notebook = new.new_notebook(
+        cells=[new.new_code_cell(each) for each in (LOAD, "%%scalene\n1 / 0", "open('on', 'w')")]
+    )  # type: ignore[no-untyped-call]
+    nbformat.write(notebook, tmp_path / "in.ipynb")  # type: ignore[no-untyped-call]
+    convert = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", "in.ipynb"]
+    done = run(convert, cwd=tmp_path, env=clean_environment())
+    assert done.status != 0
+    assert b"ZeroDivisionError" in done.stderr
+    assert not (tmp_path / "on").exists()
