@@ -75,6 +75,7 @@ class _Recorder:
                 if _is_stopped(self.pid):
                     _say(f"the recorder (process {self.pid}) is stopped. It writes {self.path} when it continues")
                     return None
+            _reap(self.pid, 0)  # it has nothing left to do but end
         finally:
             self.close()
         if _identity(self.path) not in (None, self._before):
@@ -164,6 +165,7 @@ class record:  # noqa: N801 (used as a function)
         self.path: str | None = None
 
     def __enter__(self) -> record:
+        self.path = None
         is_recorded, self._begun = _start(self._output, self._options)
         if is_recorded and not self._begun and _state.recorder is None:
             self.path = api.trace_path()  # recorded anyway
@@ -292,10 +294,10 @@ def _signal(pid: int, number: int) -> bool:
     return pid > 0
 
 
-def _reap(pid: int) -> bool:
+def _reap(pid: int, options: int = os.WNOHANG) -> bool:
     """Has the process ended, as a child of this one? It is one where this process adopts orphans."""
     try:
-        return pid > 0 and os.waitpid(pid, os.WNOHANG)[0] == pid
+        return pid > 0 and os.waitpid(pid, options)[0] == pid
     except OSError:
         return False
 

@@ -26,8 +26,8 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.display import HTML, display
 
-from ...recorder import start, stop
-from ...recorder.api import set_marks, snapshot, tell_source, trace_path
+from ...recorder import record
+from ...recorder.api import set_marks, snapshot, tell_source
 
 _ANALYZE = (sys.executable, "-P", "-c", "from scalene_trace.cli.analyze.command import main; main()")
 _HEIGHT = 600
@@ -82,11 +82,12 @@ class ScaleneMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._own_shell = shell
-        self._titles: dict[str, str] = {}  # of what was run by these commands, by the names that it was compiled with
-        self._told: set[tuple[str, str]] = (
-            set()
-        )  # what the recorder knows that this kernel runs under: names and titles
-        self._recorded = 0  # cells so far
+        #: Of what was run by these commands, by the names that it was compiled with.
+        self._titles: dict[str, str] = {}
+        #: Names and titles that the recorder knows that this kernel runs under.
+        self._told: set[tuple[str, str]] = set()
+        #: Cells so far.
+        self._recorded = 0
 
     @cell_magic
     def scalene(self, line: str, cell: str) -> None:
@@ -132,14 +133,17 @@ class ScaleneMagics(Magics):
         number = self._compiled().get(outer, 0)
         self._titles[outer] = f"In[{number}], magic command"
         with tempfile.TemporaryDirectory(prefix="scalene-trace-") as folder:
-            is_recorded = start(Path(given.output or Path(folder, "trace.parquet")), more)
-            begin_ns = time.monotonic_ns()
-            result, compiled = self._run(code)
-            end_ns = time.monotonic_ns()
-            self._titles |= dict.fromkeys(compiled, f"In[{number}]")
-            shown = self._stopped(under, number, begin_ns, end_ns) if is_recorded else None
-            if shown and result.error_before_exec is None:
-                _show(*shown, given.text, given.height)
+            with record(Path(given.output or Path(folder, "trace.parquet")), more) as block:
+                begin_ns = time.monotonic_ns()
+                result, compiled = self._run(code)
+                end_ns = time.monotonic_ns()
+                self._titles |= dict.fromkeys(compiled, f"In[{number}]")
+                self._recorded += 1
+                mark = f"In[{number}] of {os.getpid()}, recorded cell {self._recorded}"
+                self._tell(self._told if under else set())  # a recorder of its own knows nothing yet
+                set_marks([(mark, begin_ns, end_ns)])
+            if block.path and result.error_before_exec is None and (not under or snapshot()):
+                _show(block.path, mark, given.text, given.height)
         result.raise_error()  # type: ignore[no-untyped-call]
 
     def _run(self, code: str) -> tuple[ExecutionResult, set[str]]:
@@ -160,19 +164,13 @@ class ScaleneMagics(Magics):
             frame = frame.f_back
         return frame.f_code.co_filename if frame else ""
 
-    def _stopped(self, under: bool, number: int, begin_ns: int, end_ns: int) -> tuple[str, str] | None:
-        """Ends the recording, or pauses the one that the kernel is ``under``. Returns the trace, and the mark of the cell."""
-        self._recorded += 1
-        mark = f"In[{number}] of {os.getpid()}, recorded cell {self._recorded}"
-        told = self._told if under else set()  # a recorder of its own knows none yet
+    def _tell(self, told: set[tuple[str, str]]) -> None:
+        """Tells the recorder the texts and titles of all cells but those ``told``, to which they are added."""
         for file, count in self._compiled().items():
             title = self._titles.get(file, f"In[{count}]")
             if (file, title) not in told and (lines := linecache.getlines(file)):
                 told.add((file, title))
                 tell_source(file, title, "".join(lines))
-        set_marks([(mark, begin_ns, end_ns)])
-        found = stop() or (trace_path() if under else None)
-        return (found, mark) if found and (not under or snapshot()) else None
 
     def _compiled(self) -> dict[str, int]:
         """IPython's numbers of the cells that were run, by the names that they were compiled with."""

@@ -67,14 +67,13 @@ def pytest_load_initial_conftests(
     """Before anything of the tests is loaded, and before pytest captures the output: records the run instead."""
     options = early_config.known_args_namespace
     if options.scalene_trace is not None:
-        trace = options.scalene_trace if _OPTION not in args else _DEFAULT
         # `--scalene-trace tests` means the folder tests, not a trace of that name.
         args[:] = [f"{_OPTION}={_DEFAULT}" if each == _OPTION else each for each in args]
         options = early_config.known_args_namespace = parser.parse_known_args(args)
         if not (_is_recorded() or options.help or options.version):
             from .rerun import rerun
 
-            status = rerun(early_config, trace, options)
+            status = rerun(early_config, options)
             sys.stdout.flush()
             os._exit(status)  # what else is registered for the end (coverage) belongs to the run that was recorded
         if options.scalene_compare and RERUN_VARIABLE not in os.environ:

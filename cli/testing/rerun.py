@@ -23,7 +23,7 @@ _ANALYZE = (sys.executable, "-P", "-c", "from scalene_trace.cli.analyze.command 
 _A_DAY_S = 86_400.0
 
 
-def rerun(config: pytest.Config, trace: str, options: argparse.Namespace) -> int:
+def rerun(config: pytest.Config, options: argparse.Namespace) -> int:
     """Runs the command that runs now under the recorder; returns the exit status for it.
 
     Raises pytest.UsageError where that is not possible.
@@ -33,7 +33,7 @@ def rerun(config: pytest.Config, trace: str, options: argparse.Namespace) -> int
             "--scalene-trace runs the command again, and pytest was called by another program. Record that program instead: "
             "scalene-record PROGRAM."
         )
-    baselines = [Path(each) for each in options.scalene_compare]
+    trace, baselines = options.scalene_trace, [Path(each) for each in options.scalene_compare]
     if baselines and ("%" in trace or Path(trace).is_dir()):
         raise pytest.UsageError(
             f"--scalene-compare needs the name of the new trace, and {trace} is none: --scalene-trace=FILE."

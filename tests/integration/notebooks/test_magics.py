@@ -164,3 +164,10 @@ def test_an_error_in_a_recorded_cell_ends_the_run_as_ever(tmp_path: Path) -> Non
     assert done.status != 0
     assert b"ZeroDivisionError" in done.stderr
     assert not (tmp_path / "on").exists()
+
+
+def test_a_statement_within_a_recorded_cell_is_part_of_it(tmp_path: Path) -> None:
+    cells = [LOAD, DEFINES, "%%scalene -o kept.parquet\nspin(0.1)\n%scalene spin(0.1)\nspin(0.3)"]
+    *_, outputs = executed(tmp_path, cells)
+    assert "In[2]" in page(outputs)  # one report, of the cell
+    assert report(tmp_path / "kept.parquet")["totals"]["cpu_s"] == pytest.approx(0.5, abs=0.2)

@@ -154,6 +154,8 @@ def test_the_option_may_come_from_the_configuration(tmp_path: Path, by_variable:
     extra = {"PYTEST_ADDOPTS": "--scalene-trace"} if by_variable else None
     done = run_suite(tmp_path, "test_suite.py::test_two", extra=extra)
     assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stdout.decode()
+    named = run_suite(tmp_path, "--scalene-trace=named.parquet", "test_suite.py::test_two", extra=extra)
+    assert (named.status, (tmp_path / "named.parquet").is_file()) == (0, True)
     assert [each["text"] for each in rows(tmp_path / "trace.parquet", "mark")] == ["test_suite.py::test_two"]
 
 
