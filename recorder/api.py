@@ -37,7 +37,7 @@ _MOST_MARKS = 5
 _LONGEST_SOURCE_BYTES = 50_000
 _LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
-#: The folder of a recording that the program has started itself (:mod:`.inside`).
+#: The folder of a recording that the program has started itself (:mod:`.inside`), or of one whose environment may go.
 attached_folder = ""
 #: Maxima since other moments than the last call of :func:`memory`, which brings them up to date: each a list of one number.
 peaks: list[list[int]] = []
@@ -65,8 +65,9 @@ def recording() -> bool:
 
 def memory() -> tuple[int, int] | None:
     """Bytes that this process has allocated and not freed, and the most that they were since the last call (the first one:
-    since the start). Of other threads, 1/64 of the memory threshold each may be missing (160 KiB by default). The most may
-    lack as much of any thread: what was allocated and soon freed again. None where memory is not recorded."""
+    since the start, or the fork). Of other threads, 1/64 of the memory threshold each may be missing (160 KiB by default). The most may
+    lack as much of any thread: what was allocated and soon freed again. None where memory is not recorded, as before the
+    first :func:`resume` of a recording that began paused."""
     if not _folder():
         return None
     try:
@@ -94,10 +95,11 @@ def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
 def tell_source(file: str, title: str, text: str) -> None:
     """Tells the recorder the text of code that no file holds, such as a cell of a notebook: ``file`` is the name that it was
     compiled with, ``title`` the name that reports show. Of texts of more than 50 KB (as JSON), only the title is stored."""
-    import json
+    if _folder():
+        import json
 
-    kept = text if len(json.dumps(text)) <= _LONGEST_SOURCE_BYTES else ""
-    _ask({"command": "source", "file": file, "title": title, "text": kept}, False)
+        kept = text if len(json.dumps(text)) <= _LONGEST_SOURCE_BYTES else ""
+        _ask({"command": "source", "file": file[:_LONGEST_TEXT], "title": title[:_LONGEST_TEXT], "text": kept}, False)
 
 
 def snapshot() -> bool:
@@ -107,7 +109,7 @@ def snapshot() -> bool:
         return False
     try:
         return b'"ok": true' in exchange(folder, {"command": "snapshot"}, 0)
-    except (OSError, ValueError, ImportError):
+    except Exception:  # as in _ask
         return False
 
 
@@ -154,7 +156,7 @@ def trace_path() -> str:
 def _folder() -> str:
     """The folder of the recording; "" if there is none."""
     spool = os.environ.get(_SPOOL_VARIABLE)
-    return os.path.dirname(spool) if spool else attached_folder  # noqa: PTH120 (pathlib is not loaded)
+    return attached_folder or (os.path.dirname(spool) if spool else "")  # noqa: PTH120 (pathlib is not loaded)
 
 
 def _ask(request: dict[str, object], wants_answer: bool) -> bytes:

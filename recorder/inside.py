@@ -46,7 +46,7 @@ class _Recorder:
 
     def __init__(self, path: str, pid: int, messages: int) -> None:
         self.path, self.pid, self.has_spoken = path, pid, False
-        self._messages = messages
+        self._messages, self._pipe = messages, os.fstat(messages).st_ino
         self._before = _identity(path)
 
     def wait_until_ready(self) -> bool:
@@ -86,13 +86,24 @@ class _Recorder:
 
     def close(self) -> None:
         """Forgets it; it goes on, and its messages are lost."""
-        os.close(self._messages)
+        if self._has_pipe():
+            os.close(self._messages)
         _reap(self.pid)
+
+    def _has_pipe(self) -> bool:
+        """Is the descriptor still ours? The program may have closed it, as daemons do, and opened another file."""
+        try:
+            return os.fstat(self._messages).st_ino == self._pipe
+        except OSError:
+            return False
 
     def _has_ended(self, timeout_s: float) -> bool:
         """Passes on what it says. It holds the other end of the pipe until it ends; so may a child of this process."""
         import select
 
+        if not self._has_pipe():
+            time.sleep(timeout_s)
+            return _reap(self.pid) or not _signal(self.pid, 0)
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
         if not poll.poll(timeout_s * 1000):
@@ -105,13 +116,27 @@ class _Recorder:
 
 class _State:
     """What this process records. ``recorder``: its own; ``is_resumed``: the recording that it runs under was paused before;
-    ``lock``: held while that changes; ``owner``: the process that this is about: a forked child begins anew."""
+    ``owner``: the process that this is about: a forked child begins anew. A lock is held while that changes."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        self.lock = _thread.allocate_lock()
+        self._lock, self._holder = _thread.allocate_lock(), 0
         self.recorder: _Recorder | None = None
         self.is_resumed = False
+
+    def enter(self) -> bool:
+        """Takes the lock. False where this thread has it: a signal handler has interrupted it."""
+        if self._holder == _thread.get_ident():
+            _say("a signal handler cannot start or stop a recording that is being started or stopped")
+            return False
+        self._lock.acquire()
+        self._holder = _thread.get_ident()
+        return True
+
+    def leave(self) -> None:
+        """Gives the lock back."""
+        self._holder = 0
+        self._lock.release()
 
 
 _state = _State()
@@ -130,11 +155,11 @@ def start(output: str | os.PathLike[str] = "trace.parquet", options: Sequence[st
 def stop() -> str | None:
     """Ends what :func:`start` has begun, and writes the trace; returns its path. Under ``scalene-record``, pauses the
     recording again if it was paused before; the trace is written later. None where nothing was begun, and in a child that was
-    forked meanwhile. The end of the process stops the recording too."""
+    forked since then. The end of the process stops the recording too."""
     state = _state
-    if state.owner != os.getpid():
+    if state.owner != os.getpid() or not state.enter():
         return None
-    with state.lock:
+    try:
         if state.is_resumed:
             state.is_resumed = False
             api.pause()
@@ -143,13 +168,13 @@ def stop() -> str | None:
         if recorder is None:
             return None
         api.attached_folder = ""
-        try:
-            return recorder.stop()
-        except Exception as error:  # nothing of this may end the program
-            _say(f"the recording could not be ended: {error!r}")
-            return None
-        finally:
-            _allow(0)
+        return recorder.stop()
+    except Exception as error:  # nothing of this may end the program
+        _say(f"the recording could not be ended: {error!r}")
+        return None
+    finally:
+        _allow(0)
+        state.leave()
 
 
 class record:  # noqa: N801 (used as a function)
@@ -157,17 +182,19 @@ class record:  # noqa: N801 (used as a function)
     within what :func:`start` has begun, is part of that recording.
 
     ``path``: once the block has ended, the trace; under ``scalene-record``, the one that will be written. None if there is
-    none, or if another recording includes the block.
+    none, or if the block is part of another one's. ``is_own``: it has a recorder of its own.
     """
 
     def __init__(self, output: str | os.PathLike[str] = "trace.parquet", options: Sequence[str] = ()) -> None:
         self._output, self._options, self._begun = output, options, False
         self.path: str | None = None
+        self.is_own = False
 
     def __enter__(self) -> record:
         self.path = None
         is_recorded, self._begun = _start(self._output, self._options)
-        if is_recorded and not self._begun and _state.recorder is None:
+        self.is_own = self._begun and _state.recorder is not None
+        if is_recorded and not (self._begun or _state.recorder or _state.is_resumed):
             self.path = api.trace_path()  # recorded anyway
         return self
 
@@ -185,24 +212,28 @@ def _start(output: str | os.PathLike[str], options: Sequence[str]) -> tuple[bool
         if parent.recorder:
             parent.recorder.close()
     state = _state
-    with state.lock:
+    if not state.enter():
+        return False, False
+    try:
         if state.recorder or state.is_resumed:
             return True, False
         if api.recording():
             state.is_resumed = api.resume_paused()
             return True, state.is_resumed
-        try:
-            state.recorder = _started(_path_of(output), [str(each) for each in options])
-        except Exception as error:  # nothing of this may end the program
-            _say(f"the recording did not start: {error}")
+        state.recorder = _started(_path_of(output), [str(each) for each in options])
         if state.recorder is None:
             return False, False
         api.attached_folder = f"{state.recorder.path}.spool"
-    if not _ends_at_exit:
-        import atexit
+        if not _ends_at_exit:
+            import atexit
 
-        _ends_at_exit = True
-        atexit.register(stop)
+            _ends_at_exit = True
+            atexit.register(stop)
+    except Exception as error:  # nothing of this may end the program
+        _say(f"the recording did not start: {error}")
+        return False, False
+    finally:
+        state.leave()
     return True, True
 
 
@@ -222,7 +253,8 @@ def _started(path: str, options: list[str]) -> _Recorder | None:
         _say("not found. Install the package in this program's environment, or put scalene-record on PATH")
         return None
     words = [tool, *options, "-o", path, "--pid", str(os.getpid())]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    left_out = ("PYTHONHOME", "SCALENE_TRACE_SPOOL")  # the latter of a recorder that has ended
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
     read, write = os.pipe()
     recorder = _Recorder(path, 0, read)
     try:
@@ -242,7 +274,9 @@ def _started(path: str, options: list[str]) -> _Recorder | None:
         if recorder.pid and recorder.wait_until_ready():
             return recorder
         if not recorder.has_spoken:
-            _say(f"the recording did not start: {' '.join(words)}")
+            _say(
+                f"the recording did not start, and its recorder says nothing: {' '.join(words)}. Run the command yourself"
+            )
     except BaseException:
         _end(recorder)
         raise

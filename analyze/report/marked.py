@@ -8,16 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...formats.trace.text import storable
+from ...formats.trace.text import LONGEST_MARK, storable
 from ...formats.units import counted
 from ..trace import queries
 from ..trace.selection import Selection
-from ..trace.traces import open_traces
+from ..trace.traces import Traces, open_traces
 
-#: Windows that a message names, of a mark that was set several times.
-_SHOWN = 3
-#: Characters that the recorder stores of a mark.
-_LONGEST = 1000
 #: Names that a mistyped one is compared with: comparing takes a third of a millisecond each.
 _MOST_NAMES, _MOST_EDITS = 2000, 10
 
@@ -33,22 +29,26 @@ def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
     """
     if selection.mark is None:
         return selection
+    if selection.from_s is not None or selection.to_s is not None or selection.processes:
+        raise MarkError("A mark stands for a time and for processes. Leave these out.")
     if len(paths) > 1:
         raise MarkError("--mark selects from one trace: in others, the mark has other times. Name one trace.")
     with open_traces(paths) as traces:
-        found = queries.rows(traces.connection, "mark_window", text=storable(selection.mark[:_LONGEST]))
-        names = [row["text"] for row in queries.rows(traces.connection, "mark_list") if row["what"] == "mark"]
+        found = queries.rows(traces.connection, "mark_window", text=storable(selection.mark[:LONGEST_MARK]))
+        names = [] if found else _names(traces)
     if not found:
         raise MarkError(f"There is no user mark {selection.mark!r} in {paths[0]}. {_advice(selection.mark, names)}")
     if len(found) > 1:
-        times = "; ".join(map(_options, found[:_SHOWN]))
-        raise MarkError(
-            f"The mark {selection.mark!r} was set {counted(len(found), 'time', 'times')}. Select one: {times}."
-        )
+        number, times = found[0]["times"], "; ".join(map(_options, found))
+        raise MarkError(f"The mark {selection.mark!r} was set {counted(number, 'time', 'times')}. Select one: {times}.")
     (row,) = found
     if row["processes"] == []:
         raise MarkError(f"The process that set the mark {selection.mark!r} is not in the trace.")
     return replace(selection, from_s=row["from_s"], to_s=row["to_s"], processes=tuple(row["processes"] or ()))
+
+
+def _names(traces: Traces) -> list[str]:
+    return [row["text"] for row in queries.rows(traces.connection, "mark_list") if row["what"] == "mark"]
 
 
 def _options(row: dict[str, Any]) -> str:

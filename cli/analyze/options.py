@@ -75,8 +75,7 @@ Mark = Annotated[
     typer.Option(
         "--mark",
         metavar="TEXT",
-        help="Use only samples from within this user mark: its time, the process that set it, and its children. pytest "
-        "--scalene-trace sets one for each test.",
+        help="Use only samples from within this user mark: its time, the process that set it, and its children.",
         show_default=False,
     ),
 ]

@@ -26,10 +26,10 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.display import HTML, display
 
-from ...recorder import record
+from ...recorder import record, recording
 from ...recorder.api import set_marks, snapshot, tell_source
+from ..analyze import COMMAND as ANALYZE
 
-_ANALYZE = (sys.executable, "-P", "-c", "from scalene_trace.cli.analyze.command import main; main()")
 _HEIGHT = 600
 #: Options of scalene-record that start nothing, or end the recording before the cell.
 _REFUSED = frozenset(
@@ -62,7 +62,7 @@ class _Options(argparse.ArgumentParser):
 
 def _pixels(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text} is no number of pixels")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of pixels")
     return int(text)
 
 
@@ -106,7 +106,7 @@ class ScaleneMagics(Magics):
         except ValueError as error:
             raise UsageError(f"%%scalene: {error}.") from None
         if more and not more[0].startswith("-"):
-            raise UsageError(f"%%scalene: {more[0]!r} is no option. The code stands in the lines below.")
+            raise UsageError(f"%%scalene: {more[0]!r} is not an option. The code stands in the lines below.")
         if refused := [each for each in more if each.partition("=")[0] in _REFUSED]:
             raise UsageError(f"%%scalene: a cell cannot be recorded with {refused[0]}. %%scalene? says what it takes.")
         # A line before the cell, so that its lines have the numbers that the notebook shows. Other magics must come first.
@@ -126,14 +126,14 @@ class ScaleneMagics(Magics):
                 "A cell with await cannot be run within another. Record it by `with scalene_trace.recorder.record(FILE):` in the "
                 "cell."
             )
-        under = "SCALENE_TRACE_SPOOL" in os.environ
-        if under and (more or given.output):
-            print("%%scalene: scalene-record records this kernel, and its own options hold.", file=sys.stderr)
         outer = self._outer()
         number = self._compiled().get(outer, 0)
         self._titles[outer] = f"In[{number}], magic command"
         with tempfile.TemporaryDirectory(prefix="scalene-trace-") as folder:
             with record(Path(given.output or Path(folder, "trace.parquet")), more) as block:
+                under = recording() and not block.is_own
+                if under and (more or given.output):
+                    print("%%scalene: scalene-record records this kernel, and its own options hold.", file=sys.stderr)
                 begin_ns = time.monotonic_ns()
                 result, compiled = self._run(code)
                 end_ns = time.monotonic_ns()
@@ -181,7 +181,7 @@ class ScaleneMagics(Magics):
 def _show(trace: str, mark: str, as_text: bool, height: int) -> None:
     """The report on the cell, from a trace that may hold more."""
     form = ["report", "--color", "never"] if as_text else ["html", "-o", "-"]
-    done = subprocess.run([*_ANALYZE, *form, "--mark", mark, trace], capture_output=True)
+    done = subprocess.run([*ANALYZE, *form, "--mark", mark, trace], capture_output=True)
     if done.stderr:
         print(done.stderr.decode(errors="replace"), end="", file=sys.stderr)
     if done.returncode:

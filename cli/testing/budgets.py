@@ -111,7 +111,8 @@ _READERS: dict[str, tuple[str, Callable[[object], float]]] = {
 
 def _memray_bytes(marker: pytest.Mark) -> int:
     """Bytes of ``limit_memory("24 MB")``, as pytest-memray reads it."""
-    text = str([*marker.args, *marker.kwargs.values(), ""][0])
+    named = marker.kwargs.get("memory_limit" if marker.name == "limit_memory" else "location_limit", "")
+    text = str(marker.args[0] if marker.args else named)
     found = _MEMRAY.fullmatch(text.strip())
     if not found:
         raise BudgetError(f"The marker {marker.name} takes a size like '24 MB', not {text!r}.")

@@ -7,16 +7,13 @@ carry.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from .budgets import Budget
-    from .meter import Used
 
 #: Set for the processes of a run that this plugin has started: the process that started it compares the traces.
 RERUN_VARIABLE = "SCALENE_TRACE_PYTEST"
@@ -53,17 +50,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--scalene-top",
-        type=int,
+        type=_number,
         default=5,
         metavar="N",
         help="Tests in each table of the summary [default: 5].",
     )
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text} is not a number of tests")
+    return int(text)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # any pytest knows these; this module is loaded in every run
 def pytest_load_initial_conftests(
     early_config: pytest.Config, args: list[str], parser: pytest.Parser
-) -> Generator[None, Any, Any]:
+) -> Generator[None, Any, None]:
     """Before anything of the tests is loaded, and before pytest captures the output: records the run instead."""
     options = early_config.known_args_namespace
     if options.scalene_trace is not None:
@@ -82,83 +85,22 @@ def pytest_load_initial_conftests(
             )
     elif options.scalene_compare:
         raise pytest.UsageError("--scalene-compare needs --scalene-trace: only a recorded run can be compared.")
-    return (yield)
+    yield
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
     if config.getoption("scalene_trace") is not None and _is_recorded():
+        from .measurement import Measurement
+
         config.pluginmanager.register(Measurement(config), "scalene-trace-measurement")
 
 
 def _is_recorded() -> bool:
     """Does a recorder record this process? It may also have been started by hand."""
-    return "SCALENE_TRACE_SPOOL" in os.environ
+    if "SCALENE_TRACE_SPOOL" not in os.environ:
+        return False
+    from ...recorder.api import recording
 
-
-class Measurement:
-    """The hooks of the recorded process: measure tests, judge them, tell the summary."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        from ...recorder import api
-        from . import meter, summary  # noqa: F401 (before a test replaces what they use)
-        from .budgets import Budgets
-        from .marks import Marks
-
-        self._trace = api.trace_path()
-        api.attached_folder = f"{self._trace}.spool"  # should a test empty the environment
-        self._budgets = Budgets(config)
-        self._marks = Marks()
-        self._used: dict[str, Used] = {}  # of this process's tests, until their reports are made
-        self._measured: list[tuple[str, Used]] = []
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        from .budgets import BudgetError
-        from .meter import Meter
-
-        budget: Budget | None = None
-        try:
-            budget = self._budgets.of(item)
-        except BudgetError as error:
-            wrong = str(error)
-        if budget is None:  # outside of the handler: the failure would name the error as its context
-            pytest.fail(wrong, pytrace=False)
-        meter = Meter(collects=budget.leaks is not None)
-        try:
-            with meter:
-                result = yield
-        finally:
-            used = self._used[item.nodeid] = meter.used()
-            self._marks.add(item.nodeid, *meter.moments_ns)
-        exceeded = budget.exceeded(used)
-        if exceeded:
-            pytest.fail("\n".join(exceeded), pytrace=False)
-        return result
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-        report = yield
-        if call.when == "call" and (used := self._used.pop(item.nodeid, None)):
-            report.scalene_trace = list(used)  # what pytest-xdist can send to its controller
-        return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        from .meter import Used
-
-        if (used := getattr(report, "scalene_trace", None)) is not None:
-            self._measured.append((report.nodeid, Used(*used)))
-
-    def pytest_runtest_logfinish(self) -> None:
-        self._marks.send_if_due()
-
-    def pytest_sessionfinish(self) -> None:
-        self._marks.send()
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        from .summary import lines
-
-        terminalreporter.section(f"scalene-trace: {self._trace}")
-        for line in lines(self._measured, config.getoption("scalene_top"), self._trace):
-            terminalreporter.write_line(line)
+    return recording()

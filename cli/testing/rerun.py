@@ -15,11 +15,10 @@ import pytest
 from ...formats.errors import TraceError
 from ...formats.trace.integrity import check_trace
 from ...recorder.run.supervise import PYTHON_IGNORES, hold_signals, wait_for
+from ..analyze import COMMAND as ANALYZE
+from ..record import COMMAND as RECORD
 from .plugin import RERUN_VARIABLE
 
-#: ``-P``: the folder in which pytest was started has no say in what is imported.
-_RECORD = (sys.executable, "-P", "-c", "from scalene_trace.cli.record.command import main; main()")
-_ANALYZE = (sys.executable, "-P", "-c", "from scalene_trace.cli.analyze.command import main; main()")
 _A_DAY_S = 86_400.0
 
 
@@ -36,7 +35,7 @@ def rerun(config: pytest.Config, options: argparse.Namespace) -> int:
     trace, baselines = options.scalene_trace, [Path(each) for each in options.scalene_compare]
     if baselines and ("%" in trace or Path(trace).is_dir()):
         raise pytest.UsageError(
-            f"--scalene-compare needs the name of the new trace, and {trace} is none: --scalene-trace=FILE."
+            f"--scalene-compare needs the name of the new trace, and {trace} may be any: --scalene-trace=FILE."
         )
     for baseline in baselines:
         if not baseline.exists():
@@ -50,7 +49,7 @@ def rerun(config: pytest.Config, options: argparse.Namespace) -> int:
         except TraceError as error:
             raise pytest.UsageError(f"--scalene-compare: {error}") from None
     recorder = [
-        *_RECORD,
+        *RECORD,
         "-o",
         trace,
         *_given_options(options.scalene_options),
@@ -68,7 +67,7 @@ def _compare(baselines: Sequence[Path], trace: str) -> int:
     """Prints what changed. Returns 1 if something became worse by more than noise, or the analysis's own status."""
     before = [word for baseline in baselines for word in ("--before", str(baseline))]
     print(flush=True)
-    return _status_of([*_ANALYZE, "diff", *before, "--after", trace, "--fail-on", "worse"], dict(os.environ))
+    return _status_of([*ANALYZE, "diff", *before, "--after", trace, "--fail-on", "worse"], dict(os.environ))
 
 
 def _is_command(given: Sequence[str]) -> bool:
@@ -91,7 +90,7 @@ def _given_options(text: str) -> list[str]:
 
 
 def _status_of(command: list[str], environment: dict[str, str]) -> int:
-    """Runs ``command`` and returns its exit status, as a shell gives it. Signals that arrive meanwhile are meant for it."""
+    """Runs ``command`` and returns its exit status, as a shell gives it. Signals that arrive until then are meant for it."""
     before = hold_signals()
     try:
         pid = os.posix_spawn(command[0], command, environment, setsigmask=before, setsigdef=PYTHON_IGNORES)

@@ -77,7 +77,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "the recording was started with --pause-at-start and never resumed, so nothing was sampled; resume it with "
         "scalene-record --control TRACE resume, or call resume() in the program",
     ),
-    Loss("marks_left_out", "loss", "user marks were left out: too many, or the disk was full"),
+    Loss(
+        "marks_left_out",
+        "loss",
+        "user marks, or texts of code that the program has told, were left out: too many, or the disk was full",
+    ),
     Loss(
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"
     ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: Characters that are kept of the text of a user mark.
+LONGEST_MARK = 1000
+
 
 def storable(text: str) -> str:
     """``text`` with lone surrogates written as escapes. They stand for bytes of a file name that are not UTF-8."""

@@ -26,7 +26,7 @@ MOST_LINES = 200_000
 MOST_BYTES = 32 << 20
 #: The longest line: a text of 1,000 characters is written as at most 12,000 bytes.
 _LONGEST_LINE_BYTES = 1 << 17
-#: Of MOST_LINES and MOST_BYTES, what texts of code may take: marks and pauses must not be lost for them.
+#: From this share of MOST_LINES or MOST_BYTES on, texts of code are left out: marks and pauses must not be lost for them.
 _SHARE_OF_SOURCES = 0.5
 _LONGEST_TITLE = 200
 _COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")

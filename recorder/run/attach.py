@@ -119,10 +119,10 @@ class _Stop:
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self.is_asked = False
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)  # a program that records itself may have blocked them
         for each in _STOPPING:
             if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:  # nohup
                 signal.signal(each, self._note)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)  # a program that records itself may have blocked them
 
     def wait(self, process: int, timeout_s: float) -> bool:
         """Waits for a signal, or for the end of the process with this descriptor (-1 = unknown); returns whether it has

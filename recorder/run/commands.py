@@ -1,4 +1,4 @@
-"""The commands that a running recording accepts: pause, resume, mark, set, snapshot, status.
+"""The commands that a running recording accepts: pause, resume, mark, marks, end, source, set, snapshot, status.
 
 The samplers read the spool's header, which is shared memory: a value that is written there takes effect at each thread's
 next tick or observation, without a signal. Every change is also appended to the recording's marks for the analysis.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.layout import constants
+from ...formats.trace.text import LONGEST_MARK
 from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ..convert.finish import Finished
 
 _C = constants()
-LONGEST_TEXT = 1000
 
 #: What ``set`` can change: the parser of its text, the header's field, and the feature that must be recorded.
 _SETTABLE: dict[str, tuple[Callable[[str, str], int | None], str, str]] = {
@@ -98,7 +98,7 @@ class Commands:
         return {"changed": changed}
 
     def _mark(self, request: Mapping[str, Any], pid: int) -> Answer:
-        text = str(request.get("text", ""))[:LONGEST_TEXT]
+        text = str(request.get("text", ""))[:LONGEST_MARK]
         whose = {"id": request["id"], "pid": pid} if type(request.get("id")) is int else {}
         if not self._target.marks.add("mark", self._time_of(request), text=text, **whose):
             raise UsageError("The mark could not be stored: there are too many marks, or the disk is full.")
@@ -117,7 +117,7 @@ class Commands:
             raise UsageError("The command marks needs a list of [text, t_ns, end_ns].")
         for text, begin_ns, end_ns in marks:
             times = {"t_ns": self._moment(begin_ns), "end_ns": self._moment(end_ns)}
-            if not self._target.marks.add("mark", text=str(text)[:LONGEST_TEXT], pid=pid, **times):
+            if not self._target.marks.add("mark", text=str(text)[:LONGEST_MARK], pid=pid, **times):
                 raise UsageError("A mark could not be stored: there are too many marks, or the disk is full.")
         return {}
 

@@ -267,7 +267,7 @@ static void note_asked(int64_t now) {
 
 int scalene_program_memory(int64_t *now, int64_t *most) {
   const struct memory_state *m = &this_memory;
-  if (!memory_counts() || !recording()) return 0;
+  if (!memory_counts() || !recording() || pyalloc_uncounted_bytes()) return 0;
   int64_t total = atomic_load(&footprint);
   for (int i = 0; i < STREAMS; i++) total += allocated_in(&m->stream[i]) - freed_in(&m->stream[i]);
   note_asked(total);
@@ -566,6 +566,7 @@ void memory_postfork_child(void) {
   sampler_postfork_child();
   pyalloc_postfork_child();
   atomic_fetch_sub(&footprint, mappings_postfork_child());
+  atomic_store(&highest_asked, atomic_load(&footprint));
 }
 
 void memory_thread_end(void) {

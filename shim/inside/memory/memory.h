@@ -89,7 +89,7 @@ void memory_postfork_child(void);
 void memory_footprint(int64_t *total, int64_t *python);
 
 /* For the program itself, which asks through its own loader (recorder/api.py). Stores the footprint, and the highest one since
- * the last call: of other threads it lacks what they have not flushed. Returns 0 if memory is not recorded. Context: normal. */
+ * the last call: of other threads it lacks what they have not flushed. Returns 0 if memory is not recorded, or Python's pools are not counted yet. Context: normal. */
 EXPORT int scalene_program_memory(int64_t *now, int64_t *most);
 
 /* Returns the bytes that the thread has allocated; what an interrupted flush moves may count twice. */

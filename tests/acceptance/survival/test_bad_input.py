@@ -273,6 +273,7 @@ def test_an_install_path_with_spaces_and_colons(python: Interpreter, tmp_path: P
     place = tmp_path / "an install: path"
     for name, folder in installed_parts().items():
         shutil.copytree(folder, place / "scalene_trace" / name)
+    shutil.copy(ROOT / "cli" / "top_level.py", place / "scalene_trace" / "__init__.py")
     trace = tmp_path / "out put: x" / "t.parquet"
     trace.parent.mkdir()
     arguments = record_command(trace, [target("dying"), "exit", "0.3"], python)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.recorder.folder.marks import read_told
+from scalene_trace.recorder.folder.marks import read_marks, read_told
 
 
 def told(folder: Path, *lines: Any) -> dict[str, tuple[str, str]]:
@@ -39,3 +39,13 @@ def test_other_lines_are_passed_over(tmp_path: Path) -> None:
     assert told(tmp_path, *odd, "{", "[]", source("/f\ud800", "t" * 999, "x\ud800\0")).keys() == {"/f\\ud800"}
     assert len(told(tmp_path, source("/f", "t" * 999, "x"))["/f"][0]) == 200
     assert read_told(tmp_path / "missing") == {}
+
+
+def test_a_mark_that_has_ended_when_it_is_told(tmp_path: Path) -> None:
+    marks = [
+        {"what": "mark", "t_ns": t_ns, "end_ns": end_ns, "text": "m", "pid": 1} for t_ns, end_ns in ((5, 9), (5, 3))
+    ]
+    told(tmp_path, *marks, {"what": "mark", "t_ns": 5, "end_ns": "x", "text": "m"})
+    assert [each.end_ns for each in read_marks(tmp_path / "marks")] == [9, 5, None]
+    assert [each.end_ns for each in read_marks(tmp_path / "marks", until_ns=7)] == [None, 5, None]
+    assert read_marks(tmp_path / "marks", until_ns=4) == []
