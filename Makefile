@@ -15,6 +15,9 @@ DEMO := build/demo.parquet
 PYTEST_ARGS ?= -n 6
 MEASURE_ARGS ?= -n 4
 
+# Rules of the source, which `make test` checks too. Those about the wheel and generated files take longer.
+RULES ?= $(BIN)/pytest -q tests/unit/source_rules -k "not wheel and not generated"
+
 .DEFAULT_GOAL := help
 # Otherwise each of the thousands of processes that the tests start compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -67,7 +70,7 @@ check: $(VENV)/.stamp-install $(TREE)/scalene_trace ## ruff, mypy --strict, clan
 	$(BIN)/ruff format --check $(PY_FILES)
 	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases $(PACKAGES:%=-p scalene_trace.%)
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	$(BIN)/pytest -q tests/unit/source_rules -k "not wheel and not generated" # which take longer, and are among the tests
+	$(RULES)
 
 format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants it
 	$(BIN)/ruff format $(PY_FILES)

@@ -47,7 +47,7 @@ STARTED_S = time.monotonic()
 
 
 #: Random inputs of each test: few in `make test`, which has 25 minutes with all the rest, many in `make stress`.
-hypothesis.settings.register_profile("short", max_examples=3, deadline=None)
+hypothesis.settings.register_profile("short", max_examples=2, deadline=None)
 hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
 
 

@@ -27,9 +27,16 @@ MOST_NATIVE = 15
 CALLBACKS, WIDEST = (25, 62), 20
 
 
-@pytest.mark.parametrize("each", recorded_interpreters(), ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "each",
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.long] if number % 2 else [])
+        for number, each in enumerate(recorded_interpreters())
+    ],
+)
 def test_calls_are_native_if_what_they_call_is(each: Interpreter, tmp_path: Path) -> None:
-    """The cases are generated, and both forms of each are called; all interpreters, since each calls in its own way."""
+    """The cases are generated, and both forms of each are called; several interpreters (`make stress`: all), since each
+    calls in its own way."""
     options = ["--cpu-interval", "250us", "--no-memory", "--no-wait"]
     done = record(tmp_path / "t.parquet", [target("calls"), str(SECONDS)], each, options)
     rows = {row["function"]: row for row in report(done.trace)["functions"] if row["file"] == str(target("calls"))}

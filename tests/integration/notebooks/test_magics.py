@@ -167,7 +167,7 @@ def test_an_error_in_a_recorded_cell_ends_the_run_as_ever(tmp_path: Path) -> Non
     assert not (tmp_path / "on").exists()
 
 
-@pytest.mark.parametrize("under_recorder", [False, True])
+@pytest.mark.parametrize("under_recorder", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_statement_within_a_recorded_cell_is_part_of_it(tmp_path: Path, under_recorder: bool) -> None:
     cells = [LOAD, DEFINES, "%%scalene -o kept.parquet\nspin(0.1)\n%scalene spin(0.1)\nspin(0.3)"]
     recorder = [*tool("scalene-record"), "--pause-at-start", "-o", "kept.parquet"] if under_recorder else []
@@ -176,6 +176,7 @@ def test_a_statement_within_a_recorded_cell_is_part_of_it(tmp_path: Path, under_
     assert report(tmp_path / "kept.parquet")["totals"]["cpu_s"] == pytest.approx(0.5, abs=0.2)
 
 
+@pytest.mark.long
 def test_texts_are_left_out_where_sources_are(tmp_path: Path) -> None:
     executed(tmp_path, [LOAD, DEFINES, "%%scalene -o kept.parquet --no-source\nspin(0.1)"])
     assert not rows(tmp_path / "kept.parquet", "source")

