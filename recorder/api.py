@@ -48,13 +48,8 @@ def pause() -> None:
     _ask({"command": "pause"}, True)
 
 
-def resume() -> None:
-    """Starts the samplers again after :func:`pause`."""
-    _ask({"command": "resume"}, True)
-
-
-def resume_paused() -> bool:
-    """As :func:`resume`. Was the recording paused?"""
+def resume() -> bool:
+    """Starts the samplers again after :func:`pause`. Was the recording paused?"""
     return b'"changed": true' in _ask({"command": "resume"}, True)
 
 

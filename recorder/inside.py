@@ -77,6 +77,7 @@ class _Recorder:
                     return None
             _reap(self.pid, 0)  # it has nothing left to do but end
         finally:
+            _allow(0)
             self.close()
         if _identity(self.path) not in (None, self._before):
             return self.path
@@ -173,7 +174,6 @@ def stop() -> str | None:
         _say(f"the recording could not be ended: {error!r}")
         return None
     finally:
-        _allow(0)
         state.leave()
 
 
@@ -218,7 +218,7 @@ def _start(output: str | os.PathLike[str], options: Sequence[str]) -> tuple[bool
         if state.recorder or state.is_resumed:
             return True, False
         if api.recording():
-            state.is_resumed = api.resume_paused()
+            state.is_resumed = api.resume()
             return True, state.is_resumed
         state.recorder = _started(_path_of(output), [str(each) for each in options])
         if state.recorder is None:
@@ -289,6 +289,7 @@ def _end(recorder: _Recorder) -> None:
     import signal
 
     _signal(recorder.pid, signal.SIGTERM)
+    _allow(0)
     recorder.close()
 
 

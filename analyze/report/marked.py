@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,11 @@ def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
     with open_traces(paths) as traces:
         found = queries.rows(traces.connection, "mark_window", text=storable(selection.mark[:LONGEST_MARK]))
         names = [] if found else _names(traces)
+        parents = traces.connection.execute("SELECT process, parent FROM process_parents").fetchall() if found else []
     if not found:
         raise MarkError(f"There is no user mark {selection.mark!r} in {paths[0]}. {_advice(selection.mark, names)}")
+    for row in found:
+        row["processes"] = _family(row["processes"], parents)
     if len(found) > 1:
         number, times = found[0]["times"], "; ".join(map(_options, found))
         raise MarkError(f"The mark {selection.mark!r} was set {counted(number, 'time', 'times')}. Select one: {times}.")
@@ -45,6 +48,19 @@ def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
     if row["processes"] == []:
         raise MarkError(f"The process that set the mark {selection.mark!r} is not in the trace.")
     return replace(selection, from_s=row["from_s"], to_s=row["to_s"], processes=tuple(row["processes"] or ()))
+
+
+def _family(processes: list[int] | None, parents: Iterable[tuple[int, int | None]]) -> list[int] | None:
+    """``processes`` and all that come from them, by process and parent of each."""
+    children: dict[int | None, list[int]] = {}
+    for process, parent in parents:
+        children.setdefault(parent, []).append(process)
+    found, waiting = set[int](), list(processes or ())
+    while waiting:
+        if (process := waiting.pop()) not in found:
+            found.add(process)
+            waiting += children.get(process, ())
+    return None if processes is None else sorted(found)
 
 
 def _names(traces: Traces) -> list[str]:

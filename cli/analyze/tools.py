@@ -89,7 +89,8 @@ def tools_for(paths: Sequence[Path]) -> list[Tool]:
 def in_words_of_tools(text: str) -> str:
     """A text about options of the command line, about the parameters of tools."""
     text = _OPTION.sub(lambda found: _RENAMED.get(found[1], found[1].replace("-", "_")), text)
-    return text.replace(" May be repeated.", "").replace("`scalene-analyze ", "`")
+    text = text.replace(" May be repeated.", "").replace("`scalene-analyze info`", "`traces`")
+    return text.replace("`scalene-analyze ", "`")
 
 
 def bounded(lines: Iterable[str]) -> str:

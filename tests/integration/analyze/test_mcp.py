@@ -164,6 +164,8 @@ def test_refusals_are_sentences(tmp_path: Path) -> None:
     assert asked([path], "diff", before=[1], after=[1])[0] and asked([path], "memory", temporary_s=-1)[0]
     assert asked([path], "source", file=APP, first=5, last=3)[0] and asked([path], "timeline", thread=[1])[0]
     assert "--" not in asked([path], "report", from_s=100)[1]
+    assert asked([path], "report", mark="x")[1].endswith("It has no user marks.")
+    assert tools.in_words_of_tools("`scalene-analyze info` lists the marks.") == "`traces` lists the marks."
 
 
 def test_losses_of_all_traces_are_named(tmp_path: Path) -> None:

@@ -166,20 +166,6 @@ def test_without_the_tool_the_program_goes_on(tmp_path: Path) -> None:
     assert b"put scalene-record on PATH" in done.stderr
 
 
-@pytest.mark.parametrize("under_recorder", [False, True])
-def test_marks_that_were_set_just_before_the_end_are_in_the_trace(tmp_path: Path, under_recorder: bool) -> None:
-    program = "with record('t.parquet'):\n    for number in range(40):\n        mark(number)\n"
-    if under_recorder:
-        own(tmp_path, "", sys.executable)
-        env = {"PYTHONPATH": str(tmp_path / "tree")}
-        done = record(tmp_path / "t.parquet", ["-c", PROGRAM + program], options=["--python", sys.executable], env=env)
-    else:
-        done = own(tmp_path, program, sys.executable)
-    assert done.status == 0, done.stderr.decode()
-    found = [each["text"] for each in rows(tmp_path / "t.parquet", "mark") if each["what"] == "mark"]
-    assert found == [str(number) for number in range(40)]
-
-
 ODD = {
     "nested": """
 with record("t.parquet") as outer:
@@ -311,3 +297,41 @@ def test_a_failed_start_says_why_and_raises_nothing(tmp_path: Path) -> None:
     said = done.stderr.decode().split("--\n")[1:]
     assert [each.partition(": ")[0] for each in said] == ["scalene-record"] * len(FAILING), said
     assert "Traceback" not in done.stderr.decode()
+
+
+def test_a_recorder_that_has_ended_does_not_count(tmp_path: Path) -> None:
+    program = "os.environ['SCALENE_TRACE_SPOOL'] = sys.argv[1] + '/gone.parquet.spool/spool'\n"
+    program += "with record('t.parquet') as made:\n    within()\n    with mark('block'): pass\nprint(made.path)\n"
+    done = own(tmp_path, program, sys.executable, tmp_path)
+    assert (done.stdout.decode(), done.stderr) == (f"{tmp_path}/t.parquet\n", b"")
+    assert [each["text"] for each in rows(tmp_path / "t.parquet", "mark")] == ["block"]
+
+
+def test_descriptors_that_the_program_has_closed_are_left_alone(tmp_path: Path) -> None:
+    program = """
+start("t.parquet")
+os.closerange(3, 100)
+files = [open(sys.argv[0]) for _ in range(20)]
+within()
+print(stop())
+assert all(each.read() for each in files)
+"""
+    done = own(tmp_path, program, sys.executable)
+    assert (done.status, done.stdout.decode()) == (0, f"{tmp_path}/t.parquet\n"), done.stderr.decode()
+
+
+def test_a_signal_handler_that_starts_a_recording_during_a_start_does_not_wait(tmp_path: Path) -> None:
+    program = """
+import signal
+said = []
+def handle(*_):
+    said.append(start("other.parquet"))
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+print(start("t.parquet"))
+within()
+print(said, stop(), os.path.exists("other.parquet"))
+"""
+    done = own(tmp_path, program, sys.executable)
+    assert done.stdout.decode() == f"True\n[False] {tmp_path}/t.parquet False\n", done.stderr.decode()
+    assert b"a signal handler cannot start or stop" in done.stderr

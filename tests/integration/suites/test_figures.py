@@ -1,4 +1,4 @@
-"""What a recorded run says of each test is what the test uses, by its own stopwatch and when it runs alone."""
+"""What a recorded run says of each test: CPU time as by the test's own stopwatch, memory as when it runs alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def figures(done: Finished) -> dict[str, tuple[float, ...]]:
     return {row[6]: tuple(float(row[at]) * UNITS[row[at + 1]] for at in (0, 2, 4)) for row in rows}
 
 
-def test_a_test_has_the_figures_that_it_has_alone(tmp_path: Path) -> None:
+def test_each_test_has_its_own_figures(tmp_path: Path) -> None:
     suite(tmp_path, WORK)
     together = figures(run_suite(tmp_path, "-n", "2", "--scalene-trace", "--scalene-top=9"))
     assert len(together) == 6

@@ -189,6 +189,13 @@ def test_a_recorder_that_was_started_by_hand_is_used(tmp_path: Path) -> None:
     assert b"the trace is not written yet" in done.stderr
 
 
+def test_a_recorder_that_has_ended_is_not_used(tmp_path: Path) -> None:
+    suite(tmp_path, "def test_one(): pass\n")
+    done = run_suite(tmp_path, "--scalene-trace", extra={"SCALENE_TRACE_SPOOL": f"{tmp_path}/gone.parquet.spool/spool"})
+    assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stderr.decode()
+    assert len(rows(tmp_path / "trace.parquet", "mark")) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

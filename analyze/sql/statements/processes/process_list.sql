@@ -1,11 +1,10 @@
 -- Answers: which processes does the trace hold?
--- Reads: cpu_ticks, heap_samples, memory_samples, processes, threads
+-- Reads: cpu_ticks, heap_samples, memory_samples, process_parents, processes, threads
 -- Columns:
 --   trace
 --   process: process id of the trace, as --process takes it
 --   pid: the system's process id
---   parent: process id of the process that forked or spawned it (the image that had its parent's pid then), or of the
---     image before exec; NULL = not recorded
+--   parent: as in process_parents
 --   cause: root, fork, exec or spawn
 --   command: command line; NULL = left out with --no-argv
 --   executable: path of the executable
@@ -38,12 +37,8 @@ WITH split AS (
 ), footprints AS (
     SELECT trace, process, sum(net_bytes)::BIGINT AS growth_bytes, max(footprint_bytes) AS peak_bytes
     FROM told GROUP BY ALL
-), spawned AS (
-    SELECT p.trace, p.process, q.process AS spawner
-    FROM processes p ASOF JOIN processes q ON p.trace = q.trace AND p.parent_pid = q.pid AND p.t_ns >= q.t_ns
-    WHERE p.parent IS NULL AND p.process <> q.process AND coalesce(q.end_ns >= p.t_ns, true)
 )
-SELECT trace, process, pid, coalesce(parent, spawner) AS parent, cause, command, executable,
+SELECT trace, process, pid, process_parents.parent, cause, command, executable,
     python_version AS python, t_ns / 1e9 AS start_s,
     end_ns / 1e9 AS end_s, p."end", exit_status, coalesce(threads, 0) AS threads, coalesce(ticks, 0) AS ticks,
     coalesce(cpu_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
@@ -51,5 +46,5 @@ SELECT trace, process, pid, coalesce(parent, spawner) AS parent, cause, command,
     growth_bytes, peak_bytes, peak_rss_bytes
 FROM processes p LEFT JOIN split USING (trace, process) LEFT JOIN thread_counts USING (trace, process)
 LEFT JOIN footprints USING (trace, process)
-LEFT JOIN spawned USING (trace, process)
+JOIN process_parents USING (trace, process)
 ORDER BY trace, start_s, process
