@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/html.md: pages of ``examples/catalogue.py``, and of a comparison, in Chromium.
+"""Takes the pictures of docs/html.md and docs/live.md: pages of ``examples/catalogue.py``, and of a comparison, in Chromium.
 
 ``python docs/generate.py --images`` runs it. It needs Chromium and the tests' environments (``make dev``, ``make test``).
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cases import ROOT, TOOLS, python_with_pandas, said
+from live_images import draw_live, write_live_images
 
 #: Picture: page, tab, height, dark.
 PICTURES = {
@@ -36,12 +37,19 @@ def make_pages(folder: Path) -> None:
 def write_images() -> None:
     """Puts the pictures into docs."""
     sys.path.insert(0, str(ROOT))
+    with TemporaryDirectory() as name:
+        make_pages(Path(name))
+        live = draw_live(Path(name))  # which needs an event loop of its own, as the browser does
+        _take(Path(name), live)
+
+
+def _take(folder: Path, live: dict[str, Path]) -> None:
     from tests.support.browser import running_browser
 
-    with TemporaryDirectory() as name, running_browser() as browser:
-        make_pages(Path(name))
+    with running_browser() as browser:
         for picture, (page, tab, height, dark) in PICTURES.items():
-            with browser.page(Path(name) / page, WIDTH, height, dark, f"#tab={tab}") as opened:
+            with browser.page(folder / page, WIDTH, height, dark, f"#tab={tab}") as opened:
                 opened.settle()
                 opened.tab.screenshot(path=ROOT / "docs" / picture)
             print(f"written: docs/{picture}")
+        write_live_images(live, browser)

@@ -46,7 +46,8 @@ class TraceInfo:
 
 @dataclass(frozen=True)
 class ProcessInfo:
-    """A process image; an exec starts a new one. ``cpu_s`` is exact, its three parts are sampled.
+    """A process image; an exec starts a new one. ``cpu_s`` is exact, its three parts are sampled; ``last_rss_bytes``: the
+    resident set when the recorder last observed it.
 
     ``depth``: 0 for the root, 1 for its children, and so on. ``peak_bytes``: highest footprint, including memory inherited
     by fork.
@@ -75,6 +76,7 @@ class ProcessInfo:
     growth_bytes: int | None
     peak_bytes: int | None
     unclassified_s: float | None = None
+    last_rss_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from ...analyze.results.base import Table
 from ...formats.units import counted
 from ..render.table import wrap
 from ..render.text import Screen, clean
-from .answers import Answer, Request, answering
-from .options import UsageError
+from .shared.answers import Answer, Request, answering
+from .shared.options import UsageError
 
 EXIT_GATE = 1
 

@@ -18,14 +18,15 @@ from typing import Annotated, Any, NoReturn, get_args
 import typer
 
 from ...formats.errors import OutOfMemory, TraceError
+from ..live.command import live
 from .check import check
 from .diff import diff
 from .export import export
 from .html import html
 from .mcp import mcp
-from .options import DEFAULT_TRACE, UsageError, exists
-from .output import write
 from .reports import functions, info, leaks, libraries, memory, processes, report, tasks, threads, timeline
+from .shared.options import DEFAULT_TRACE, UsageError, exists
+from .shared.output import write
 from .sql import sql
 
 NAME = "scalene-analyze"
@@ -69,6 +70,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "processes": processes,
     "html": html,
     "info": info,
+    "live": live,
     "sql": sql,
     "export": export,
     "mcp": mcp,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import (
+from .pages import check_target, written
+from .shared.options import (
     EVERYTHING,
     Color,
     Json,
@@ -25,8 +26,7 @@ from .options import (
     is_old,
     selecting,
 )
-from .output import print_json, print_lines, print_plain, save, screen, write
-from .pages import check_target, written
+from .shared.output import print_json, print_lines, print_plain, save, screen, write
 
 if TYPE_CHECKING:
     from ...analyze.diff.results import Diff

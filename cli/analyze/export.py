@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import EVERYTHING, Paths, UsageError, given_paths, selecting
-from .output import check_output, save
-from .selected import placed
+from .shared.options import EVERYTHING, Paths, UsageError, given_paths, selecting
+from .shared.output import check_output, save
+from .shared.selected import placed
 
 if TYPE_CHECKING:
     from ...analyze.exports.export import Format

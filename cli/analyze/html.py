@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import DEFAULT_TRACE, EVERYTHING, default_trace, selecting
-from .output import check_output, save, write
 from .pages import check_target, written
-from .selected import placed
+from .shared.options import DEFAULT_TRACE, EVERYTHING, default_trace, selecting
+from .shared.output import check_output, save, write
+from .shared.selected import placed
 
 Trace = Annotated[str | None, typer.Argument(metavar="[TRACE]", help="A trace file.", show_default=DEFAULT_TRACE)]
 Output = Annotated[

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from .diff import expanded
-from .options import Paths, UsageError, default_trace
+from .shared.options import Paths, UsageError, default_trace
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

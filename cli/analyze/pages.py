@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...formats.units import file_size_text
 from ..render.text import clean
-from .options import UsageError
+from .shared.options import UsageError
 
 
 def written(target: Path, page: str) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .answers import Answer, Request, answering
-from .options import UsageError
+from .shared.answers import Answer, Request, answering
+from .shared.options import UsageError
 
 AllLines = Annotated[bool, typer.Option("--all-lines", help="Show every line that has a sample.")]
 Legend = Annotated[

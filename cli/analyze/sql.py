@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import (
+from .shared.options import (
     DEFAULT_TRACE,
     EVERYTHING,
     Color,
@@ -23,8 +23,8 @@ from .options import (
     given_paths,
     selecting,
 )
-from .output import check_output, print_json, print_lines, save, screen, write
-from .selected import placed
+from .shared.output import check_output, print_json, print_lines, save, screen, write
+from .shared.selected import placed
 
 if TYPE_CHECKING:
     from ...analyze.trace.views import ViewColumn

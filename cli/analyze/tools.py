@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ...analyze.trace.selection import Selection
 from ...formats.units import counted
 from . import reports
-from .answers import Question, Request
-from .options import SELECTS, UsageError, selection_of, selection_parameters
-from .selected import placed, unmatched
+from .shared.answers import Question, Request
+from .shared.options import SELECTS, UsageError, selection_of, selection_parameters
+from .shared.selected import placed, unmatched
 
 if TYPE_CHECKING:
     from ...analyze.user_sql.run import Deadline

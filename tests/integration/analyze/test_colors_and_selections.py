@@ -10,7 +10,7 @@ import pytest
 
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
-from scalene_trace.cli.analyze.selected import unmatched
+from scalene_trace.cli.analyze.shared.selected import unmatched
 from scalene_trace.cli.render.text import screen_for
 from tests.support.example_traces import small_trace
 

@@ -88,7 +88,11 @@ def assert_inert(text: str) -> None:
 
 #: Commands that print, with the arguments that come after the trace.
 PRINTED = [
-    *([name] for name in COMMANDS if name not in ("check", "diff", "export", "html", "mcp", "sql", "report", "memory")),
+    *(
+        [name]
+        for name in COMMANDS
+        if name not in ("check", "diff", "export", "html", "live", "mcp", "sql", "report", "memory")
+    ),
     *(["report", *more] for more in ([], ["--all"], ["--all-lines"])),
     *(["memory", "--by", by] for by in ("line", "function", "type", "allocator")),
 ]

@@ -1,5 +1,5 @@
 -- Answers: which processes does the trace hold?
--- Reads: cpu_ticks, heap_samples, memory_samples, process_parents, processes, threads
+-- Reads: cpu_ticks, heap_samples, memory_samples, process_parents, processes, rss_samples, threads
 -- Columns:
 --   trace
 --   process: process id of the trace, as --process takes it
@@ -19,6 +19,7 @@
 --   python_s, native_s, unclassified_s, system_s, growth_bytes
 --   peak_bytes [bytes]: highest footprint that it reported, with the memory that it inherited by fork
 --   peak_rss_bytes [bytes]: high-water mark of its resident set; NULL = unknown
+--   last_rss_bytes [bytes]: its resident set when it was last observed; NULL = it never was
 -- Order: start, then process
 WITH split AS (
     SELECT trace, process, count(*) AS ticks, sum(system_s) AS system_s,
@@ -37,14 +38,16 @@ WITH split AS (
 ), footprints AS (
     SELECT trace, process, sum(net_bytes)::BIGINT AS growth_bytes, max(footprint_bytes) AS peak_bytes
     FROM told GROUP BY ALL
+), resident AS (
+    SELECT trace, process, arg_max(rss_bytes, t_ns) AS last_rss_bytes FROM rss_samples GROUP BY ALL
 )
 SELECT trace, process, pid, process_parents.parent, cause, command, executable,
     python_version AS python, t_ns / 1e9 AS start_s,
     end_ns / 1e9 AS end_s, p."end", exit_status, coalesce(threads, 0) AS threads, coalesce(ticks, 0) AS ticks,
     coalesce(cpu_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
     coalesce(unclassified_s, 0) AS unclassified_s, coalesce(system_s, 0) AS system_s,
-    growth_bytes, peak_bytes, peak_rss_bytes
+    growth_bytes, peak_bytes, peak_rss_bytes, last_rss_bytes
 FROM processes p LEFT JOIN split USING (trace, process) LEFT JOIN thread_counts USING (trace, process)
-LEFT JOIN footprints USING (trace, process)
+LEFT JOIN footprints USING (trace, process) LEFT JOIN resident USING (trace, process)
 JOIN process_parents USING (trace, process)
 ORDER BY trace, start_s, process

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ...analyze.trace.selection import Selection
+from ....analyze.trace.selection import Selection
 from .options import (
     SELECTS,
     Color,
@@ -38,7 +38,7 @@ from .output import print_json, print_lines, print_plain, screen
 from .selected import placed, unmatched
 
 if TYPE_CHECKING:
-    from ..render.text import Screen
+    from ...render.text import Screen
 
 Result = TypeVar("Result")
 
@@ -55,7 +55,7 @@ class Request:
     @property
     def query(self) -> dict[str, Any]:
         """The request as the JSON output repeats it."""
-        from ...analyze.report.report import query_of
+        from ....analyze.report.report import query_of
 
         return query_of(self.selection, self.sort, self.limit)
 
@@ -75,7 +75,7 @@ class Answer(Generic[Result]):
 
     def as_plain(self) -> Iterator[str]:
         """The lines of ``--plain``."""
-        from ..render.plain import plain_text
+        from ...render.plain import plain_text
 
         return plain_text(self.as_json(self.result))
 

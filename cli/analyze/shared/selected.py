@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...analyze.results.trace import TraceInfo
-from ...analyze.trace.selection import Selection
-from ...formats.units import seconds
+from ....analyze.results.trace import TraceInfo
+from ....analyze.trace.selection import Selection
+from ....formats.units import seconds
 from .options import UsageError
 
 
@@ -15,8 +15,8 @@ def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
     """``selection`` with the time and the processes of its mark in the trace. Raises UsageError, and the errors of opening."""
     if selection.mark is None:
         return selection
-    from ...analyze.report.marked import MarkError
-    from ...analyze.report.marked import placed as placed_in
+    from ....analyze.report.marked import MarkError
+    from ....analyze.report.marked import placed as placed_in
 
     try:
         return placed_in(selection, paths)

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...analyze.trace.selection import Selection
-from ...formats.units import counted
+from ....analyze.trace.selection import Selection
+from ....formats.units import counted
 
 #: Names of replaced recordings.
 _OLD = re.compile(r"\.old(\.[2-9])?\.parquet$")

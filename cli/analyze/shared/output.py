@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from .options import UsageError
 
 if TYPE_CHECKING:
-    from ..render.text import Screen
+    from ...render.text import Screen
 
 
 def screen(color: str) -> Screen:
     """The properties of stdout that matter to text: width, colours (auto, always or never), characters."""
-    from ..render.text import screen_for
+    from ...render.text import screen_for
 
     return screen_for(sys.stdout, color)
 

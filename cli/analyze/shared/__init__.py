@@ -1,0 +1,1 @@
+"""What the commands of scalene-analyze share: options, selections of samples, answers and output."""

@@ -1,0 +1,1 @@
+"""``scalene-analyze live``: a recording that runs, as tables that refresh."""

@@ -1,0 +1,100 @@
+"""The lines above the table: what is recorded, for how long, and what it costs as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ...analyze.results.trace import TraceInfo
+from ...formats.units import counted, megabytes, percent, seconds
+from ..render.report.columns import time_range
+from ..render.table import joined, wrap
+from ..render.text import Screen, clean, cpu_parts, cut, sparkline
+from .following import ENDED
+from .reading import Reading
+from .tables import MEMORY, of_core
+
+_CLASSES = ("Python", "native", "unclassified", "system")
+_LEAST_SPARKS, _MOST_SPARKS = 10, 60
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the table is asked for. ``window_s``: None = since the start."""
+
+    window_s: float | None
+    sort: str
+    is_reversed: bool = False
+    text: str = ""
+    is_frozen: bool = False
+
+
+def heading(reading: Reading, asked: Shown, screen: Screen) -> list[str]:
+    """What is recorded; CPU time and waits in the window; memory over time; losses, where there are any."""
+    report = reading.report
+    lines = [screen.paint(cut(_program(report.traces[0]), screen.width), "bold")]
+    separator = screen.glyph(" · ", " | ")
+    lines += joined(list(_facts(reading, asked)), separator, screen.width)
+    lines += joined(list(_cpu(reading)), separator, screen.width)
+    lines += _memory(reading, screen)
+    lines += [screen.paint(line, "error") for line in wrap(clean(reading.status.note), screen.width) if line]
+    return [*lines, *_losses(report.traces[0], screen)]
+
+
+def _program(trace: TraceInfo) -> str:
+    return " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
+
+
+def _facts(reading: Reading, asked: Shown) -> Iterator[str]:
+    status, trace = reading.status, reading.report.traces[0]
+    yield f"{status.state}{' (display frozen)' if asked.is_frozen else ''}"
+    yield f"pid {status.pid}" if status.state != ENDED and status.pid else clean(PurePath(status.trace).name)
+    yield f"{seconds(trace.wall_s)} recorded"
+    since = "since the start"
+    yield f"last {seconds(reading.window_s)}" if reading.report.query["from_s"] is not None else since
+    if reading.view == MEMORY.name and reading.report.query["from_s"] is not None:
+        yield f"table: {since}"
+    yield (
+        counted(trace.processes, "process", "processes")
+        + ", "
+        + counted(trace.threads, "thread", "threads")
+        + " so far"
+    )
+    yield f"sorted by {asked.sort}{', reversed' if asked.is_reversed else ''}"
+    if asked.text:
+        yield f"filter {clean(asked.text)!r}"
+
+
+def _cpu(reading: Reading) -> Iterator[str]:
+    totals = reading.report.totals
+    whole = of_core(totals.cpu_s, reading.window_s)
+    if whole is None:
+        yield "CPU not recorded" if totals.cpu_s is None else "CPU 0 %"
+    else:
+        parts = zip(_CLASSES, cpu_parts(totals), strict=True)
+        shares = [f"{name} {percent(part, totals.cpu_s):.0f}" for name, part in parts if part]
+        yield f"CPU {whole:,.0f} %{' of a processor: ' if shares else ''}{', '.join(shares)}"
+    waits = totals.waits
+    named = (("GIL", waits.gil_s), ("runnable", waits.runnable_s), ("disk", waits.disk_s), ("sleep", waits.sleep_s))
+    found = [f"{name} {of_core(time_s, reading.window_s) or 0:,.0f} %" for name, time_s in named if time_s]
+    if found:
+        yield f"waits of all threads: {', '.join(found)}"
+
+
+def _memory(reading: Reading, screen: Screen) -> Iterator[str]:
+    points, totals = reading.report.timeline, reading.report.totals
+    if not points:
+        return
+    text = f"memory {megabytes(points[-1][1])}, peak {megabytes(totals.peak_bytes)}"
+    room = min(screen.width - len(text) - 2, _MOST_SPARKS)
+    sparks = sparkline(screen, points, *time_range(reading.report), room) if room >= _LEAST_SPARKS else ""
+    yield f"{text}  {screen.paint(sparks, 'memory')}".rstrip()
+
+
+def _losses(trace: TraceInfo, screen: Screen) -> Iterator[str]:
+    found = [loss for loss in trace.losses if loss.severity != "info"]
+    if found:
+        more = f" ({len(found) - 1} more: scalene-analyze info)" if found[1:] else ""
+        first = cut(f"{clean(found[0].severity)}: {clean(found[0].text)}", screen.width - len(more))
+        yield screen.paint(first + more, "error" if found[0].severity == "error" else "loss")
