@@ -18,11 +18,11 @@ from .summary import lines
 
 
 class Measurement:
-    """A plugin of pytest for one run."""
+    """A plugin of pytest for one run. ``trace``: its path; ``folder``: of the recording."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._trace = api.trace_path()
-        api.attached_folder = f"{self._trace}.spool"  # should a test empty the environment
+    def __init__(self, config: pytest.Config, trace: str, folder: str) -> None:
+        self._trace = trace
+        api.attached_folder = folder  # should a test empty the environment
         self._budgets = Budgets(config)
         self._marks = Marks()
         self._used: dict[str, Used] = {}  # of this process's tests, until their reports are made

@@ -18,6 +18,11 @@ import pytest
 #: Set for the processes of a run that this plugin has started: the process that started it compares the traces.
 RERUN_VARIABLE = "SCALENE_TRACE_PYTEST"
 _OPTION, _DEFAULT = "--scalene-trace", "trace.parquet"
+_SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
+#: How long a recorder may take to say what it records to: the run depends on it.
+_TIMEOUT_US = 10_000_000
+#: What :func:`_trace_of` has found: the recorder is asked once.
+_TRACE = pytest.StashKey[str]()
 _MARKERS = (
     "scalene(cpu=None, wall=None, peak=None, leaks=None): fail the test if it uses more; needs --scalene-trace",
     "limit_memory(size): fail the test if its peak exceeds the size; needs --scalene-trace, or pytest-memray",
@@ -73,7 +78,7 @@ def pytest_load_initial_conftests(
         # `--scalene-trace tests` means the folder tests, not a trace of that name.
         args[:] = [f"{_OPTION}={_DEFAULT}" if each == _OPTION else each for each in args]
         options = early_config.known_args_namespace = parser.parse_known_args(args)
-        if not (_is_recorded() or options.help or options.version):
+        if not (options.help or options.version or _trace_of(early_config)):
             from .rerun import rerun
 
             status = rerun(early_config, options)
@@ -91,16 +96,39 @@ def pytest_load_initial_conftests(
 def pytest_configure(config: pytest.Config) -> None:
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
-    if config.getoption("scalene_trace") is not None and _is_recorded():
+    option = config.option
+    if option.scalene_trace is not None and not (option.help or option.version) and (trace := _trace_of(config)):
         from .measurement import Measurement
 
-        config.pluginmanager.register(Measurement(config), "scalene-trace-measurement")
+        measurement = Measurement(config, trace, os.path.dirname(os.environ[_SPOOL_VARIABLE]))  # noqa: PTH120
+        config.pluginmanager.register(measurement, "scalene-trace-measurement")
 
 
-def _is_recorded() -> bool:
-    """Does a recorder record this process? It may also have been started by hand."""
-    if "SCALENE_TRACE_SPOOL" not in os.environ:
-        return False
-    from ...recorder.api import recording
+def _trace_of(config: pytest.Config) -> str:
+    """The trace that this process is recorded to, as its recorder says when it is asked first; "" if it is not recorded.
 
-    return recording()
+    The recorder may also have been started by hand. Raises pytest.UsageError where there is a recorder that does not answer.
+    """
+    if _TRACE not in config.stash:
+        config.stash[_TRACE] = _asked_for_trace()
+    return config.stash[_TRACE]
+
+
+def _asked_for_trace() -> str:
+    folder = os.path.dirname(os.environ.get(_SPOOL_VARIABLE, ""))  # noqa: PTH120
+    error: Exception | None = None
+    if folder:
+        import json
+
+        from ...recorder.api import exchange
+
+        try:
+            return str(json.loads(exchange(folder, {"command": "status"}, _TIMEOUT_US))["output"])
+        except (OSError, ValueError, KeyError, TypeError) as caught:
+            error = caught
+    if folder or RERUN_VARIABLE in os.environ:
+        from .rerun import refusal
+
+        if sentence := refusal(folder, error):
+            raise pytest.UsageError(sentence)
+    return ""

@@ -14,6 +14,8 @@ import pytest
 
 from ...formats.errors import TraceError
 from ...formats.trace.integrity import check_trace
+from ...recorder.control.client import unreachable
+from ...recorder.folder.output import is_live
 from ...recorder.run.supervise import PYTHON_IGNORES, hold_signals, wait_for
 from ..analyze import COMMAND as ANALYZE
 from ..record import COMMAND as RECORD
@@ -57,10 +59,44 @@ def rerun(config: pytest.Config, options: argparse.Namespace) -> int:
         sys.executable,
         *sys.orig_argv[1:],
     ]
+    before = _identity(trace)
     status = _status_of(recorder, os.environ | {RERUN_VARIABLE: "1"})
-    if baselines and status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        return _compare(baselines, trace) or status
-    return status
+    if not baselines or status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return status
+    if _identity(trace) in (None, before):  # the recorder has said why, and passes on the status of the tests
+        print(f"--scalene-compare: nothing was compared, because this run has not written {trace}.", file=sys.stderr)
+        return pytest.ExitCode.TESTS_FAILED
+    return _compare(baselines, trace) or status
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What tells a file from a later one of the same name; None if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def refusal(folder: str, error: Exception | None) -> str:
+    """Why this process cannot be measured, and what to do; "" if it can be run again under a recorder of its own.
+
+    ``folder``: of the recording that it belongs to, "" if there is none; ``error``: what asking its recorder raised. One that
+    has ended does not matter, unless this plugin has started it: it would be started again without end.
+    """
+    is_ours = RERUN_VARIABLE in os.environ
+    if not folder:
+        why = (
+            f"scalene-record does not record {sys.executable}. `scalene-record --doctor --python {sys.executable}` "
+            "says why."
+        )
+    elif error and (is_ours or is_live(Path(folder))):
+        why = unreachable(Path(folder), error)
+    else:
+        return ""
+    if is_ours and isinstance(error, FileNotFoundError) and Path(folder).is_dir():  # it has no socket
+        why += " Put the trace on another file system: --scalene-trace=FILE."
+    return f"--scalene-trace: No test was run, because nothing would be measured. {why}"
 
 
 def _compare(baselines: Sequence[Path], trace: str) -> int:

@@ -69,10 +69,8 @@ def ask(folder: Path, request: dict[str, object], timeout_s: float | None = _TIM
     """
     try:
         answer: Any = json.loads(exchange(str(folder), request, round((timeout_s or 0) * 1e6)))
-    except BlockingIOError as error:
-        raise ControlError("The recorder does not answer. It may be stopped: check its state with ps.") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ControlError(_unreachable(folder, error)) from error
+        raise ControlError(unreachable(folder, error)) from error
     if not isinstance(answer, dict):
         raise ControlError(f"{folder / CONTROL_NAME} is not a recorder's control socket.")
     if not answer.get("ok"):
@@ -80,7 +78,10 @@ def ask(folder: Path, request: dict[str, object], timeout_s: float | None = _TIM
     return answer
 
 
-def _unreachable(folder: Path, error: Exception) -> str:
+def unreachable(folder: Path, error: Exception) -> str:
+    """Why the recorder of ``folder`` gave no answer, in a sentence. ``error``: what :func:`.api.exchange` raised."""
+    if isinstance(error, BlockingIOError):
+        return "The recorder does not answer. It may be stopped: check its state with ps."
     if isinstance(error, PermissionError):
         return f"The recording {folder} belongs to another user. Control it as the user who records."
     if isinstance(error, FileNotFoundError) and folder.is_dir() and not (folder / CONTROL_NAME).exists():

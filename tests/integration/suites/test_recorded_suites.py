@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -152,8 +153,9 @@ def test_the_option_may_come_from_the_configuration(tmp_path: Path, by_variable:
     extra = {"PYTEST_ADDOPTS": "--scalene-trace"} if by_variable else None
     done = run_suite(tmp_path, "test_suite.py::test_two", extra=extra)
     assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stdout.decode()
-    named = run_suite(tmp_path, "--scalene-trace=named.parquet", "test_suite.py::test_two", extra=extra)
-    assert (named.status, (tmp_path / "named.parquet").is_file()) == (0, True)
+    named = run_suite(tmp_path, "--scalene-trace=named-%p.parquet", "test_suite.py::test_two", extra=extra)
+    (trace,) = tmp_path.glob("named-*.parquet")
+    assert (named.status, f"scalene-trace: {trace} " in named.stdout.decode()) == (0, True), named.stdout.decode()
     assert [each["text"] for each in rows(tmp_path / "trace.parquet", "mark")] == ["test_suite.py::test_two"]
 
 
@@ -194,6 +196,26 @@ def test_a_recorder_that_has_ended_is_not_used(tmp_path: Path) -> None:
     done = run_suite(tmp_path, "--scalene-trace", extra={"SCALENE_TRACE_SPOOL": f"{tmp_path}/gone.parquet.spool/spool"})
     assert (done.status, outcomes(done)) == (0, ["1 passed"]), done.stderr.decode()
     assert len(rows(tmp_path / "trace.parquet", "mark")) == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "sentence"),
+    [
+        ("", "scalene-record does not record"),
+        ("silent", "silent accepts no commands: its file system could not hold a socket."),
+        ("gone", "it has just ended, or it has died."),
+    ],
+)
+def test_a_run_that_its_recorder_does_not_answer_is_not_started_again(
+    tmp_path: Path, folder: str, sentence: str
+) -> None:
+    suite(tmp_path, "def test_one(): open('ran', 'w')\n")
+    (tmp_path / "silent").mkdir()
+    extra = {"SCALENE_TRACE_PYTEST": "1"} | ({"SCALENE_TRACE_SPOOL": f"{tmp_path}/{folder}/spool"} if folder else {})
+    done = run_suite(tmp_path, "--scalene-trace=t-%p.parquet", extra=extra)
+    assert (done.status, sentence in done.stderr.decode()) == (4, True), done.stderr.decode()
+    assert "No test was run, because nothing would be measured." in done.stderr.decode()
+    assert not [*tmp_path.glob("t-*"), *tmp_path.glob("ran")]
 
 
 @pytest.mark.parametrize(
@@ -253,6 +275,14 @@ def test_a_slower_suite_fails_the_comparison(tmp_path: Path) -> None:
     failed = run_suite(tmp_path, "--scalene-trace=after.parquet", "--scalene-compare=before.parquet")
     assert failed.status == 1
     assert b"worse: nothing" in failed.stdout
+    suite(tmp_path, "def test_work(): pass\n")
+    for number in ("", ".2", ".3", ".4", ".5"):  # folders: after.parquet cannot be moved aside, so it stays as it is
+        (tmp_path / f"after.old{number}.parquet").unlink(missing_ok=True)
+        (tmp_path / f"after.old{number}.parquet").mkdir()
+    stale = run_suite(tmp_path, "--scalene-trace=after.parquet", "--scalene-compare=before.parquet")
+    assert (stale.status, outcomes(stale)) == (1, ["1 passed"]), stale.stdout.decode()
+    assert b"nothing was compared, because this run has not written after.parquet." in stale.stderr
+    shutil.rmtree(tmp_path / "after.parquet.spool")
 
 
 def waiting(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
