@@ -144,8 +144,17 @@ def _as_text(value: object) -> str:
 
 
 def trace_path() -> str:
-    """The trace that this process is recorded to; "" if it is not recorded."""
-    return _folder().removesuffix(".spool")
+    """The trace that this process is recorded to, as its recorder says: with ``%p``, the folder has another name. "" if it is
+    not recorded, or the recorder does not answer."""
+    answer = _ask({"command": "status"}, True)
+    if not answer:
+        return ""
+    try:
+        import json
+
+        return str(json.loads(answer)["output"])
+    except Exception:  # as in _ask
+        return ""
 
 
 def _folder() -> str:

@@ -164,7 +164,7 @@ def stop() -> str | None:
         if state.is_resumed:
             state.is_resumed = False
             api.pause()
-            return api.trace_path()
+            return api.trace_path() or None
         recorder, state.recorder = state.recorder, None
         if recorder is None:
             return None
@@ -195,7 +195,7 @@ class record:  # noqa: N801 (used as a function)
         is_recorded, self._begun = _start(self._output, self._options)
         self.is_own = self._begun and _state.recorder is not None
         if is_recorded and not (self._begun or _state.recorder or _state.is_resumed):
-            self.path = api.trace_path()  # recorded anyway
+            self.path = api.trace_path() or None  # recorded anyway
         return self
 
     def __exit__(self, *error: object) -> None:

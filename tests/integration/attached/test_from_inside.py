@@ -91,12 +91,13 @@ def test_under_the_recorder_it_resumes_and_pauses_its_recording(any_python: Inte
     program = (
         PROGRAM + "before()\nwith record('other.parquet') as made:\n    kept = bytearray(30_000_000)\n    within()\n"
     )
-    program += "after()\nprint(made.path)\n"
+    program += "after()\nprint(made.path, os.getpid())\n"
     env = {"PYTHONPATH": str(tmp_path / "tree")}
     own(tmp_path, "", sys.executable)
-    done = record(tmp_path / "t.parquet", ["-c", program], any_python, ["--pause-at-start"], env=env)
-    assert (done.status, done.stdout.decode().strip()) == (0, str(tmp_path / "t.parquet")), done.stderr.decode()
-    found = report(tmp_path / "t.parquet")
+    done = record(tmp_path / "t-%p.parquet", ["-c", program], any_python, ["--pause-at-start"], env=env)
+    trace, pid = done.stdout.decode().split()
+    assert (done.status, trace) == (0, f"{tmp_path}/t-{pid}.parquet"), done.stderr.decode()
+    found = report(Path(trace))
     functions = {row["function"] for row in found["functions"] if row["cumulative_cpu_s"]}
     assert "within" in functions and not {"before", "after"} & functions
     assert found["totals"]["peak_bytes"] > 30_000_000
