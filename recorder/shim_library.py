@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -54,6 +55,16 @@ def preloadable_shim(output_folder: Path) -> Iterator[Path]:
 def usable(path: Path) -> bool:
     """Can LD_PRELOAD hold ``path``?"""
     return not any(char in _UNUSABLE or ord(char) < 32 or ord(char) == 127 for char in str(path))
+
+
+def unrecorded_environment() -> dict[str, str]:
+    """The environment of this process for a child that is not to be recorded, while this process may be."""
+    environment = {
+        **os.environ,
+        "SCALENE_TRACE_SPOOL": "",
+    }  # the shim would add what is missing, but leaves other spools alone
+    others = [each for each in re.split("[ :]", environment.pop("LD_PRELOAD", "")) if Path(each).name != LIBRARY_NAME]
+    return environment | ({"LD_PRELOAD": ":".join(others)} if any(others) else {})
 
 
 def watch_library() -> ctypes.CDLL:

@@ -28,6 +28,7 @@ from IPython.display import HTML, display
 
 from ...recorder import record, recording
 from ...recorder.api import set_marks, snapshot, tell_source
+from ...recorder.shim_library import unrecorded_environment
 from ..analyze import COMMAND as ANALYZE
 
 _HEIGHT = 600
@@ -82,8 +83,10 @@ class ScaleneMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._own_shell = shell
-        #: Of what was run by these commands, by the names that it was compiled with.
-        self._titles: dict[str, str] = {}
+        #: Of what was run by these commands, by the name and number that it was compiled with.
+        self._titles: dict[tuple[str, int], str] = {}
+        #: The number of the cell that is being recorded, for a statement within it; IPython counts that as the next cell.
+        self._number = 0
         #: Names and titles that the recorder knows that this kernel runs under.
         self._told: set[tuple[str, str]] = set()
         #: Cells so far.
@@ -111,15 +114,17 @@ class ScaleneMagics(Magics):
             raise UsageError(f"%%scalene: a cell cannot be recorded with {refused[0]}. %%scalene? says what it takes.")
         # A line before the cell, so that its lines have the numbers that the notebook shows. Other magics must come first.
         code = cell.lstrip("\n")
-        self._record(code if code.startswith("%%") else f"# %%scalene {line}\n{cell}", given, more)
+        code = code if code.startswith("%%") else f"# %%scalene {line}\n{cell}"
+        self._record(code, given, more, is_cell=True)
 
     @no_var_expand
     @line_magic("scalene")  # type: ignore[arg-type]
     def scalene_line(self, line: str) -> None:
         """Record one statement: `%scalene f(1)`. See %%scalene."""
-        self._record(line, magic_options().parse_args([]), [])
+        self._record(line, magic_options().parse_args([]), [], is_cell=False)
 
-    def _record(self, code: str, given: argparse.Namespace, more: Sequence[str]) -> None:
+    def _record(self, code: str, given: argparse.Namespace, more: Sequence[str], is_cell: bool) -> None:
+        """Records the code of a cell, which its own text only starts, or a statement of it."""
         shell = self._own_shell
         if shell.should_run_async(code, transformed_cell=shell.transform_cell(code)):  # type: ignore[no-untyped-call]
             raise UsageError(
@@ -127,47 +132,52 @@ class ScaleneMagics(Magics):
                 "cell."
             )
         outer = self._outer()
-        number = self._compiled().get(outer, 0)
-        self._titles[outer] = f"In[{number}], magic command"
+        number = self._number or outer[1]
+        name = f"In[{number}]"
+        self._titles.setdefault(outer, f"{name}, magic command" if is_cell else name)
         with tempfile.TemporaryDirectory(prefix="scalene-trace-") as folder:
             with record(Path(given.output or Path(folder, "trace.parquet")), more) as block:
                 under = recording() and not block.is_own
                 if under and (more or given.output):
                     print("%%scalene: scalene-record records this kernel, and its own options hold.", file=sys.stderr)
                 begin_ns = time.monotonic_ns()
-                result, compiled = self._run(code)
+                result, compiled = self._run(code, number)
                 end_ns = time.monotonic_ns()
-                self._titles |= dict.fromkeys(compiled, f"In[{number}]")
+                for each in compiled:  # a statement within the cell has its title
+                    self._titles.setdefault(each, name if is_cell else f"{name}, %scalene")
                 self._recorded += 1
-                mark = f"In[{number}] of {os.getpid()}, recorded cell {self._recorded}"
+                mark = f"{name} of {os.getpid()}, recorded cell {self._recorded}"
                 self._tell(self._told if under else set())  # a recorder of its own knows nothing yet
                 set_marks([(mark, begin_ns, end_ns)])
             if block.path and result.error_before_exec is None and (not under or snapshot()):
                 _show(block.path, mark, given.text, given.height)
         result.raise_error()  # type: ignore[no-untyped-call]
 
-    def _run(self, code: str) -> tuple[ExecutionResult, set[str]]:
-        """Runs code as a cell of its own; its error is not shown yet. Also returns the names that it was compiled with."""
-        before = dict(self._compiled())
+    def _run(self, code: str, number: int) -> tuple[ExecutionResult, set[tuple[str, int]]]:
+        """Runs code as a cell of its own, for cell ``number``; its error is not shown yet. Also returns the names and numbers
+        that it was compiled with."""
+        before = self._compiled().copy()
         with ExitStack() as shown:
             for name in ("showtraceback", "showsyntaxerror", "showindentationerror"):
                 shown.enter_context(patch.object(self._own_shell, name))
+            shown.enter_context(patch.object(self, "_number", number))
             result = self._own_shell.run_cell(code)  # type: ignore[no-untyped-call]
         # IPython counts what is run within a cell as the next one.
-        return result, {name for name, count in self._compiled().items() if before.get(name) != count}
+        return result, set(self._compiled().items() - before.items())
 
-    def _outer(self) -> str:
-        """The name that the cell with this command was compiled with: of the nearest caller that is a cell."""
+    def _outer(self) -> tuple[str, int]:
+        """The name and number that the cell with this command was compiled with: of the nearest caller that is a cell."""
         compiled = self._compiled()
         frame: FrameType | None = sys._getframe()
         while frame and frame.f_code.co_filename not in compiled:
             frame = frame.f_back
-        return frame.f_code.co_filename if frame else ""
+        name = frame.f_code.co_filename if frame else ""
+        return name, compiled.get(name, 0)
 
     def _tell(self, told: set[tuple[str, str]]) -> None:
         """Tells the recorder the texts and titles of all cells but those ``told``, to which they are added."""
         for file, count in self._compiled().items():
-            title = self._titles.get(file, f"In[{count}]")
+            title = self._titles.get((file, count), f"In[{count}]")
             if (file, title) not in told and (lines := linecache.getlines(file)):
                 told.add((file, title))
                 tell_source(file, title, "".join(lines))
@@ -181,7 +191,8 @@ class ScaleneMagics(Magics):
 def _show(trace: str, mark: str, as_text: bool, height: int) -> None:
     """The report on the cell, from a trace that may hold more."""
     form = ["report", "--color", "never"] if as_text else ["html", "-o", "-"]
-    done = subprocess.run([*ANALYZE, *form, "--mark", mark, trace], capture_output=True)
+    command = [*ANALYZE, *form, "--mark", mark, trace]
+    done = subprocess.run(command, capture_output=True, env=unrecorded_environment())
     if done.stderr:
         print(done.stderr.decode(errors="replace"), end="", file=sys.stderr)
     if done.returncode:

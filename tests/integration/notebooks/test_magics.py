@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.support.recording import report, rows, run, tool
+from tests.support.recording import record, report, rows, run, tool
 from tests.support.suites import clean_environment
 
 DEFINES = """import time
@@ -84,17 +84,18 @@ def test_under_the_recorder_memory_is_recorded_and_only_the_cell(tmp_path: Path)
     other = "others = [bytearray(9_000_000) for _ in range(5)]"
     cells = [LOAD, DEFINES, other, "%%scalene --text --cpu-interval 1ms\ngrow()\nspin(0.2)", other, "%scalene grow()"]
     cells.append("for _ in range(2):\n    %scalene spin(0.1)")
-    recorder = [*tool("scalene-record"), "--pause-at-start", "-o", "t.parquet"]
+    recorder = [*tool("scalene-record"), "--pause-at-start", "-o", "t-%p.parquet"]
     *_, first, _, second, several = executed(tmp_path, cells, *recorder)
+    (trace,) = tmp_path.glob("t-*.parquet")
     said = texts(first)
     assert "scalene-record records this kernel, and its own options hold" in said
     assert "40.0 MB" in said and "kept.append(bytearray(40_000_000))" in said
     assert "bytearray(9_000_000)" not in said
     assert "In[2]" in page(second)
     assert [each["output_type"] for each in several].count("display_data") == 2
-    found = report(tmp_path / "t.parquet")
+    found = report(trace)
     grown = {(row["file"], row["line"]): row["growth_bytes"] for row in found["lines"]}
-    assert {each["file"] for each in rows(tmp_path / "t.parquet", "source")} >= {"In[2]", "In[4]"}
+    assert {each["file"] for each in rows(trace, "source")} >= {"In[2]", "In[4]"}
     assert grown["In[2]", 8] == pytest.approx(80_000_000, rel=0.05)
 
 
@@ -174,6 +175,22 @@ def test_a_statement_within_a_recorded_cell_is_part_of_it(tmp_path: Path, under_
     *_, outputs = executed(tmp_path, cells, *recorder)
     assert "In[2]" in page(outputs)  # one report, of the cell
     assert report(tmp_path / "kept.parquet")["totals"]["cpu_s"] == pytest.approx(0.5, abs=0.2)
+    assert {"In[3]", "In[3], %scalene"} <= {each["file"] for each in rows(tmp_path / "kept.parquet", "source")}
+
+
+def test_functions_beside_a_statement_keep_their_names_and_the_analyzer_is_not_recorded(tmp_path: Path) -> None:
+    cell = f"{DEFINES}\n{LOAD}\n%scalene spin(0.2)\n"
+    (tmp_path / "cell.ipy").write_text(cell)
+    trace = tmp_path / "t.parquet"
+    options, env = ["--python", sys.executable], {"IPYTHONDIR": str(tmp_path / "settings")}
+    done = record(trace, ["-m", "IPython", "cell.ipy"], options=options, env=env, cwd=tmp_path)
+    assert done.status == 0, done.stderr.decode()
+    assert len(rows(trace, "process")) == 1
+    found = report(trace)
+    functions = {f"{row['file']}:{row['function']}" for row in found["functions"] if row["cumulative_cpu_s"] > 0.1}
+    assert {"In[1]:spin", "In[1]:<module>", "In[1], %scalene:<module>"} <= functions
+    lines = {(row["file"], row["line"]) for row in found["lines"] if row["cpu_s"] > 0.05}
+    assert ("In[1]", 6) in lines or ("In[1]", 5) in lines
 
 
 @pytest.mark.long
