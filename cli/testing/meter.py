@@ -12,7 +12,7 @@ from ...recorder.api import memory, peaks
 
 
 class Used(NamedTuple):
-    """What a test used. Fixtures are not part of it.
+    """What a test used. Fixtures are not part of it, but setUp and tearDown of unittest are: pytest runs them with the test.
 
     ``cpu_s``: seconds of CPU time of all threads of the process, and of children that it waited for; ``wall_s``: seconds;
     ``peak_bytes``: how much more was allocated at most than at its begin; ``kept_bytes``: how much more at its end; None

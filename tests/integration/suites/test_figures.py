@@ -32,6 +32,18 @@ def test_in_a_child(): subprocess.run([sys.executable, "-c", "sum(each * each fo
 def test_large(): bytearray(60_000_000)
 def test_keeps(): kept.extend(bytearray(1000) for _ in range(8_000))
 """
+SET_UP = """
+import unittest
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): kept.append(bytearray(50_000_000))
+    def setUp(self): kept.append(bytearray(20_000_000))
+    def tearDown(self): kept.append(bytearray(30_000_000))
+    def test_of_unittest(self): pass
+@pytest.fixture
+def large(): kept.append(bytearray(40_000_000))
+def test_with_a_fixture(large): pass
+"""
 UNITS = {"ms": 1e-3, "s": 1, "B": 1, "KB": 1e3, "MB": 1e6}
 ROW = re.compile(
     r"^ +([\d.]+) (ms|s) +[\d.]+ (?:ms|s) +([\d.]+) (B|KB|MB) +(-?[\d.]+) (B|KB|MB)  \S+::(\w+)$", re.MULTILINE
@@ -54,3 +66,10 @@ def test_each_test_has_its_own_figures(tmp_path: Path) -> None:
         if name in ("test_large", "test_keeps"):
             _, *own_sizes = figures(run_suite(tmp_path, "--scalene-trace", f"test_suite.py::{name}"))[name]
             assert sizes == pytest.approx(own_sizes, rel=0.1, abs=100_000), name
+
+
+def test_set_up_and_tear_down_of_unittest_count_and_fixtures_do_not(tmp_path: Path) -> None:
+    suite(tmp_path, SET_UP)
+    found = figures(run_suite(tmp_path, "--scalene-trace"))
+    assert found["test_of_unittest"][1:] == pytest.approx([50_000_000] * 2, rel=0.01)
+    assert max(found["test_with_a_fixture"][1:]) < 1_000_000
