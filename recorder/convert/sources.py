@@ -65,7 +65,7 @@ def read_sources(
     innermost: set[str],
     folder: str,
     started_real_ns: int,
-    given: Mapping[str, str],
+    given: Mapping[str, str | None],
     open_file: OpenFile = open_regular_file,
     notebooks: Iterable[str] = (),
     known: KnownTexts | None = None,
@@ -74,8 +74,8 @@ def read_sources(
 
     A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples and
     of programs.
-    ``started_real_ns``: a file that was modified later counts as changed; ``given``: the texts of ``-c`` by the
-    names of their files; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does;
+    ``started_real_ns``: a file that was modified later counts as changed; ``given``: texts that no file
+    holds by the names that they have, None = unknown: a file of such a name is another one; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does;
     ``notebooks``: in which cells are looked for; ``known``: files that are left out, since their texts were read before.
     """
     known = known or KnownTexts()
@@ -87,6 +87,8 @@ def read_sources(
         text = given.get(file, cells.texts.get(file))
         if text is not None:
             _add(sources, file, text, False)
+        elif file in given:
+            sources.unread += 1
         elif not file.startswith("<") and (file in innermost or not is_standard_library(file)):
             _read(sources, file, Path(folder, file), started_real_ns, open_file, archives)
     archives.close()

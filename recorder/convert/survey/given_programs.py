@@ -24,10 +24,10 @@ Commands = Mapping[int, list[str] | None]
 @dataclass(frozen=True)
 class GivenPrograms:
     """``codes``: all code objects by hash, those of given programs with the names of these; ``texts``: the program of each
-    name, where it is known."""
+    name, where it is known; None = no file holds it, and it was not told."""
 
     codes: dict[int, CodeObject]
-    texts: dict[str, str]
+    texts: Mapping[str, str | None]
 
 
 def name_programs(
@@ -63,9 +63,8 @@ def with_told(given: GivenPrograms, told: Mapping[str, ToldSource]) -> GivenProg
     """``given``, and the code whose text the program has ``told``, by the name that it was compiled with."""
     found = {code: told[each.file].title for code, each in given.codes.items() if each.file in told} if told else {}
     named = {code: replace(given.codes[code], file=title) for code, title in found.items()}
-    return GivenPrograms(
-        given.codes | named, given.texts | {each.title: each.text for each in told.values() if each.text}
-    )
+    texts = {each.title: each.text or None for each in told.values()}
+    return GivenPrograms(given.codes | named, {**given.texts, **texts})
 
 
 def _started(process: int, commands: Commands, forked_from: ByKey) -> int | None:

@@ -40,6 +40,14 @@ def test_modules_in_an_archive_are_read_by_their_own_encoding(tmp_path: Path) ->
     assert found.table["changed"] == [False, False] and found.unread == 0
 
 
+def test_a_file_with_the_name_of_code_that_no_file_holds_is_another_one(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("secret")
+    file = str(tmp_path / "a.py")
+    found = read_sources([file], set(), "/", 0, {file: None})
+    assert (found.table["text"], found.unread) == ([], 1)
+    assert read_sources([file], set(), "/", 0, {file: "told"}).table["text"] == ["told"]
+
+
 def test_lines_end_with_a_newline_whatever_ends_them_in_the_file(tmp_path: Path) -> None:
     for name, data in {"a.py": b"a = 1\r\nb = 2\rc = 3\n\r\n\r", "b.py": b"\xef\xbb\xbfd = '\xc3\xa9'\r\n"}.items():
         (tmp_path / name).write_bytes(data)

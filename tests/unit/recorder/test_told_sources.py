@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from scalene_trace.recorder.convert.survey.given_programs import GivenPrograms, with_told
 from scalene_trace.recorder.folder.marks import read_marks, read_told
 
 
@@ -22,6 +23,12 @@ def source(file: Any, title: Any, text: Any) -> dict[str, Any]:
 def test_the_last_text_of_a_file_holds_and_titles_are_unique(tmp_path: Path) -> None:
     lines = [source("/1.py", "In[1]", "old"), source("/2.py", "In[1]", "two"), source("/1.py", "In[1]", "new")]
     assert told(tmp_path, *lines) == {"/1.py": ("In[1]", "new"), "/2.py": ("In[1] (2)", "two")}
+
+
+def test_a_title_without_a_text_has_an_unknown_one(tmp_path: Path) -> None:
+    told(tmp_path, source("/1.py", "/etc/hostname", ""), source("/2.py", "b", "text"))
+    found = with_told(GivenPrograms({}, {"<string>": "own"}), read_told(tmp_path / "marks"))
+    assert found.texts == {"<string>": "own", "/etc/hostname": None, "b": "text"}
 
 
 def test_a_number_that_was_told_is_not_given_twice(tmp_path: Path) -> None:
