@@ -32,9 +32,10 @@ _CONTROL_NAME = "control"
 _TIMEOUT_US = 1_000_000
 _LONGEST_SOCKET_NAME = 107
 _LONGEST_TEXT = 1000
-#: In one request, which may have 64 KiB: a character takes up to 12 bytes.
+#: In one request: a character takes up to 12 bytes.
 _MOST_MARKS = 5
-_LONGEST_SOURCE_BYTES = 50_000
+#: A recorder accepts 64 KiB.
+_LONGEST_REQUEST_BYTES = 65_000
 _LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
 #: The folder of a recording that the program has started itself (:mod:`.inside`), or of one whose environment may go.
@@ -63,7 +64,7 @@ def memory() -> tuple[int, int] | None:
     since the start, or the fork). Of other threads, 1/64 of the memory threshold each may be missing (160 KiB by default). The most may
     lack as much of any thread: what was allocated and soon freed again. None where memory is not recorded, as before the
     first :func:`resume` of a recording that began paused."""
-    if not _folder():
+    if not recording_folder():
         return None
     try:
         import ctypes
@@ -81,25 +82,29 @@ def memory() -> tuple[int, int] | None:
 
 def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
     """Sets marks of blocks that have ended, many in one message: text, begin and end (``time.monotonic_ns()``) of each."""
-    if _folder():
+    if recording_folder():
         told = [[_as_text(text), begin_ns, end_ns] for text, begin_ns, end_ns in marks]
         for first in range(0, len(told), _MOST_MARKS):
-            _ask({"command": "marks", "marks": told[first : first + _MOST_MARKS]}, False)
+            _ask({"command": "marks", "pid": os.getpid(), "marks": told[first : first + _MOST_MARKS]}, False)
 
 
 def tell_source(file: str, title: str, text: str) -> None:
     """Tells the recorder the text of code that no file holds, such as a cell of a notebook: ``file`` is the name that it was
-    compiled with, ``title`` the name that reports show. Of texts of more than 50 KB (as JSON), only the title is stored."""
-    if _folder():
+    compiled with, ``title`` the name that reports show. If all three are longer than 65 KB (as JSON), the text is left out, and
+    counted if the code is on a stack."""
+    if recording_folder():
         import json
 
-        kept = text if len(json.dumps(text)) <= _LONGEST_SOURCE_BYTES else ""
-        _ask({"command": "source", "file": file[:_LONGEST_TEXT], "title": title[:_LONGEST_TEXT], "text": kept}, False)
+        names = {"file": file[:_LONGEST_TEXT], "title": title[:_LONGEST_TEXT]}
+        request: dict[str, object] = {"command": "source", **names, "text": text}
+        if len(json.dumps(request)) > _LONGEST_REQUEST_BYTES:
+            request["text"] = ""
+        _ask(request, False)
 
 
 def snapshot() -> bool:
     """Has the trace of what is recorded so far written, and waits for it. Was it written?"""
-    folder = _folder()
+    folder = recording_folder()
     if not folder:
         return False
     try:
@@ -125,15 +130,15 @@ class mark:  # noqa: N801 (used as a function)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if _folder():
-            _ask({"command": "end", "id": self._number, "t_ns": time.monotonic_ns()}, False)
+        if recording_folder():
+            _ask({"command": "end", "id": self._number, "pid": os.getpid(), "t_ns": time.monotonic_ns()}, False)
         self._number = 0
 
     def _begin(self) -> None:
         self._number = next(_numbers)
-        if _folder():
-            text = _as_text(self._text)
-            _ask({"command": "mark", "id": self._number, "text": text, "t_ns": time.monotonic_ns()}, False)
+        if recording_folder():
+            whose = {"id": self._number, "pid": os.getpid()}
+            _ask({"command": "mark", **whose, "text": _as_text(self._text), "t_ns": time.monotonic_ns()}, False)
 
 
 def _as_text(value: object) -> str:
@@ -157,7 +162,7 @@ def trace_path() -> str:
         return ""
 
 
-def _folder() -> str:
+def recording_folder() -> str:
     """The folder of the recording; "" if there is none."""
     spool = os.environ.get(_SPOOL_VARIABLE)
     return attached_folder or (os.path.dirname(spool) if spool else "")  # noqa: PTH120 (pathlib is not loaded)
@@ -165,7 +170,7 @@ def _folder() -> str:
 
 def _ask(request: dict[str, object], wants_answer: bool) -> bytes:
     """Sends a request to the recorder and returns its answer, b"" when there is none."""
-    folder = _folder()
+    folder = recording_folder()
     if not folder:
         return b""
     try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.layout import constants
 from ...formats.trace.text import LONGEST_MARK
+from ..control.holders import Holders
 from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
@@ -52,12 +53,13 @@ class Target:
 
 
 class Commands:
-    """Carries out the commands on one recording; all calls come from one thread."""
+    """Carries out the commands on one recording; requests come from one thread."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._header = target.space.header
         self._lock = threading.Lock()
+        self._holders = Holders()
         self._commands: dict[str, Callable[[Mapping[str, Any], int], Answer]] = {
             "pause": partial(self._pause, True),
             "resume": partial(self._pause, False),
@@ -90,16 +92,42 @@ class Commands:
         """Nanoseconds from the start of the recording."""
         return time.monotonic_ns() - int(self._header.start_mono_ns)
 
+    def drop_ended_holders(self) -> None:
+        """Pauses the recording if it was resumed for processes that have all ended. Call it from time to time, in any
+        thread."""
+        if len(self._holders):
+            with self._lock:
+                if self._holders.drop_ended() and not len(self._holders):
+                    self._set_paused(True)
+
     def _pause(self, is_paused: bool, request: Mapping[str, Any], pid: int) -> Answer:
+        """With ``hold``, a process resumes the recording, if it is paused, until it takes that back by a pause with ``hold``, or
+        ends: it is paused when the last one does. ``held``: such processes keep it on, this one among them."""
+        if request.get("hold") is not True:
+            return {"changed": self._set_paused(is_paused)}
+        if is_paused:
+            was_held = self._holders.leave(pid)
+            self._holders.drop_ended()
+            is_last = was_held and not len(self._holders)
+            return {"changed": is_last and self._set_paused(True), "held": False}
+        if pid in self._holders:
+            return {"changed": False, "held": True}
+        changed = self._set_paused(False)
+        if changed or len(self._holders):
+            self._holders.add(pid)
+        return {"changed": changed, "held": pid in self._holders}
+
+    def _set_paused(self, is_paused: bool) -> bool:
+        """Was it otherwise before?"""
         changed = bool(self._header.paused) != is_paused
         if changed:
             self._header.paused = int(is_paused)
             self._target.marks.add("pause" if is_paused else "resume", self.now_ns())
-        return {"changed": changed}
+        return changed
 
     def _mark(self, request: Mapping[str, Any], pid: int) -> Answer:
         text = str(request.get("text", ""))[:LONGEST_MARK]
-        whose = {"id": request["id"], "pid": pid} if type(request.get("id")) is int else {}
+        whose = {"id": request["id"], "pid": _own_pid(request, pid)} if type(request.get("id")) is int else {}
         if not self._target.marks.add("mark", self._time_of(request), text=text, **whose):
             raise UsageError("The mark could not be stored: there are too many marks, or the disk is full.")
         return {}
@@ -107,7 +135,7 @@ class Commands:
     def _end(self, request: Mapping[str, Any], pid: int) -> Answer:
         if type(request.get("id")) is not int:
             raise UsageError("The command end needs the id of its mark.")
-        self._target.marks.add("end", self._time_of(request), id=request["id"], pid=pid)
+        self._target.marks.add("end", self._time_of(request), id=request["id"], pid=_own_pid(request, pid))
         return {}
 
     def _marks(self, request: Mapping[str, Any], pid: int) -> Answer:
@@ -115,9 +143,10 @@ class Commands:
         marks = request.get("marks")
         if not isinstance(marks, list) or not all(isinstance(each, list) and len(each) == 3 for each in marks):
             raise UsageError("The command marks needs a list of [text, t_ns, end_ns].")
+        whose = _own_pid(request, pid)
         for text, begin_ns, end_ns in marks:
             times = {"t_ns": self._moment(begin_ns), "end_ns": self._moment(end_ns)}
-            if not self._target.marks.add("mark", text=str(text)[:LONGEST_MARK], pid=pid, **times):
+            if not self._target.marks.add("mark", text=str(text)[:LONGEST_MARK], pid=whose, **times):
                 raise UsageError("A mark could not be stored: there are too many marks, or the disk is full.")
         return {}
 
@@ -180,6 +209,13 @@ class Commands:
             "spool_bytes": int(header.chunks_used) * CHUNK_BYTES,
             "settings": self._settings(),
         }
+
+
+def _own_pid(request: Mapping[str, Any], pid: int) -> int:
+    """The pid of the process in its own pid namespace, as its records have it, if the request says it; else the recorder's
+    number for it."""
+    said = request.get("pid")
+    return said if type(said) is int and 0 < said < 2**31 else pid
 
 
 def _alloc_control(interval_bytes: int | None) -> int:

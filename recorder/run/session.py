@@ -127,6 +127,8 @@ class Session:
         self._failed_snapshots = 0
         self._begun: BegunTrace | None = None
         self._begins, self._is_over = threading.Lock(), False
+        target = Target(prepared.space, prepared.marks, self._output, pid, self._snapshots.request)
+        self._commands = Commands(target)
         self._server = self._start_server()
 
     def begin_trace(self) -> None:
@@ -151,7 +153,8 @@ class Session:
             self._end_early()
             return _TURN_S
         offer = self._prepared.space.offer_ahead
-        for step in (self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights):
+        let_go = self._commands.drop_ended_holders
+        for step in (self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights, let_go):
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
         if now_s >= self._snapshot_s:
@@ -202,9 +205,8 @@ class Session:
         prepared = self._prepared
         if prepared.listener is None:
             return None
-        target = Target(prepared.space, prepared.marks, self._output, self._pid, self._snapshots.request)
         with suppress(Exception):  # without a thread or descriptors the recording goes on, but nobody can control it
-            server = ControlServer(prepared.listener, Commands(target).handle)
+            server = ControlServer(prepared.listener, self._commands.handle)
             server.start()
             return server
         prepared.listener.close()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.paths import PATIENCE_S, ROOT
@@ -166,3 +170,15 @@ def test_a_program_learns_what_it_has_allocated(tmp_path: Path, python: Interpre
     for option in ("--no-memory", "--pause-at-start"):
         assert record(tmp_path / "t.parquet", ["-c", COUNTED], python, [option], env=tree).stdout == b"none\n"
     assert run([python.path, "-c", COUNTED], env=environment(tree)).stdout == b"none\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can begin a pid namespace")
+def test_marks_in_another_pid_namespace_are_those_of_their_process(tmp_path: Path) -> None:
+    code = "from scalene_trace.recorder import mark\nwith mark('load'): sum(range(10**7))"
+    words = ["unshare", "--pid", "--fork", sys.executable, "-c", code]
+    done = record(tmp_path / "t.parquet", words, env=package_alone(tmp_path))
+    assert done.status == 0, done.stderr.decode()
+    found = report(done.trace, "--mark", "load")
+    assert found["totals"]["cpu_s"] > 0.05
+    (row,) = rows(done.trace, "mark")
+    assert row["pid"] in {each["pid"] for each in rows(done.trace, "process")}
