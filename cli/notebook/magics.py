@@ -30,6 +30,7 @@ from ...recorder import record, recording
 from ...recorder.api import set_marks, snapshot, tell_source
 from ...recorder.shim_library import unrecorded_environment
 from ..analyze import COMMAND as ANALYZE
+from ..record.options import split_command_line
 
 _HEIGHT = 600
 #: Options of scalene-record that start nothing, or end the recording before the cell.
@@ -108,9 +109,9 @@ class ScaleneMagics(Magics):
             given, more = magic_options().parse_known_args(shlex.split(line))
         except ValueError as error:
             raise UsageError(f"%%scalene: {error}.") from None
-        if more and not more[0].startswith("-"):
-            raise UsageError(f"%%scalene: {more[0]!r} is not an option. The code stands in the lines below.")
-        if refused := [each for each in more if each.partition("=")[0] in _REFUSED]:
+        if program := split_command_line(more).program:
+            raise UsageError(f"%%scalene: {program[0]!r} is not an option. The code stands in the lines below.")
+        if refused := [each for each in more if each.partition("=")[0] in _REFUSED or each.startswith("-p")]:
             raise UsageError(f"%%scalene: a cell cannot be recorded with {refused[0]}. %%scalene? says what it takes.")
         # A line before the cell, so that its lines have the numbers that the notebook shows. Other magics must come first.
         code = cell.lstrip("\n")

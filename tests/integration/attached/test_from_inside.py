@@ -206,11 +206,31 @@ with record("t.parquet") as made:
     spin(0.2)
 print(made.path, has_children(), False)
 """,
-    "options of another output": """
-with record("t.parquet", ["-o", "other.parquet"]) as made:
+    "overlap": """
+def other():
+    time.sleep(0.2)
+    with record("other.parquet") as block:
+        time.sleep(0.5)
+        within()
+    said.append((block.path, block.is_own))
+said = []
+thread = threading.Thread(target=other)
+with record("t.parquet") as first:
+    thread.start()
+    spin(0.1)
+    time.sleep(0.3)
+thread.join()
+((path, is_own),) = said
+spin(0.1)
+print(path, first.path, is_own or stop() or os.path.exists("other.parquet"))
+""",
+    "stop in a block": """
+start("t.parquet")
+with record("inner.parquet") as inner:
+    assert stop() is None
     within()
     spin(0.2)
-print(made.path, None, os.path.exists("other.parquet"))
+print(inner.path, stop(), os.path.exists("inner.parquet"))
 """,
 }
 
@@ -267,7 +287,7 @@ def test_a_recorder_that_is_disturbed_holds_nobody_up(tmp_path: Path, what: str)
 open("t.parquet", "w").close()
 start("t.parquet")
 from scalene_trace.recorder import inside
-pid = inside._state.recorder.pid
+pid = inside._state.recording.pid
 os.kill(pid, {number})
 time.sleep(0.3)
 print(stop(), pid)
@@ -285,6 +305,11 @@ FAILING = [
     "start(7)",
     "start('t.parquet', ['--no-such'])",
     "start('t.parquet', ['--help'])",
+    "start('t.parquet', '--no-children')",
+    "start('t.parquet', ['-o', 'other.parquet'])",
+    "start('t.parquet', ['-vp4711'])",
+    "start('t.parquet', ['--no-children', sys.executable, '-c', 'open(\"made\", \"w\")'])",
+    "start('t.parquet', ['--no-children', 'touch', 'made'])",
     "start('t.parquet', [1, 2])",
     "(os.mkdir('gone'), os.chdir('gone'), os.rmdir('../gone'), start('t.parquet'))[-1]",
     "(os.chdir('/tmp'), __import__('resource').setrlimit(7, (5, 5)), start('t.parquet'))[-1]",
@@ -297,6 +322,7 @@ def test_a_failed_start_says_why_and_raises_nothing(tmp_path: Path) -> None:
     assert (done.status, done.stdout.decode()) == (0, "False None\n" * len(FAILING)), done.stderr.decode()
     said = done.stderr.decode().split("--\n")[1:]
     assert [each.partition(": ")[0] for each in said] == ["scalene-record"] * len(FAILING), said
+    assert not (tmp_path / "made").exists() and not (tmp_path / "other.parquet").exists()
     assert "Traceback" not in done.stderr.decode()
 
 
@@ -336,3 +362,100 @@ print(said, stop(), os.path.exists("other.parquet"))
     done = own(tmp_path, program, sys.executable)
     assert done.stdout.decode() == f"True\n[False] {tmp_path}/t.parquet False\n", done.stderr.decode()
     assert b"a signal handler cannot start or stop" in done.stderr
+
+
+def test_after_a_recorder_has_ended_a_new_one_records(tmp_path: Path) -> None:
+    program = """
+print(start("1.parquet", ["--duration", "100ms"]))
+due = time.monotonic() + 30
+while not os.path.exists("1.parquet") and time.monotonic() < due:
+    time.sleep(0.05)
+print(start("2.parquet"), start("2.parquet"))
+within()
+print(stop(), stop())
+"""
+    done = own(tmp_path, program, sys.executable)
+    assert (done.stdout.decode(), done.stderr) == (f"True\nTrue True\n{tmp_path}/2.parquet None\n", b"")
+    assert "within" in {row["function"] for row in report(tmp_path / "2.parquet")["functions"]}
+
+
+HELD = """
+before()
+go, ready = os.pipe()
+child = os.fork()
+if not child:
+    with record():
+        os.write(ready, b".")
+        time.sleep(0.3)
+        within()
+    if sys.argv[1] == "ends":
+        after()
+    else:
+        start()
+        os.kill(os.getpid(), 9)
+    os._exit(0)
+os.read(go, 1)
+with record() as made:
+    spin(0.1)
+os.waitpid(child, 0)
+time.sleep(0.3)
+after()
+print(made.path)
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "is killed"])
+def test_blocks_of_two_processes_overlap_in_one_recording(tmp_path: Path, how: str) -> None:
+    own(tmp_path, "", sys.executable)
+    env, options = {"PYTHONPATH": str(tmp_path / "tree")}, ["--pause-at-start", "--python", sys.executable]
+    done = record(tmp_path / "t.parquet", ["-c", PROGRAM + HELD, how], options=options, env=env)
+    assert done.stdout.decode() == f"{tmp_path}/t.parquet\n", done.stderr.decode()
+    found = {row["function"]: row["cumulative_cpu_s"] for row in report(tmp_path / "t.parquet")["functions"]}
+    assert found["within"] > 0.25 and not found.get("before") and not found.get("after")
+
+
+def test_a_recorder_that_does_not_answer_is_not_doubled_and_pauses_again(tmp_path: Path) -> None:
+    own(tmp_path, "", sys.executable)
+    program = """
+import signal
+os.kill(os.getppid(), signal.SIGSTOP)
+with record("other.parquet") as made:
+    os.kill(os.getppid(), signal.SIGCONT)
+    time.sleep(0.2)
+    within()
+after()
+print(made.path, os.path.exists("other.parquet"))
+"""
+    env, options = {"PYTHONPATH": str(tmp_path / "tree")}, ["--pause-at-start", "--python", sys.executable]
+    done = record(tmp_path / "t.parquet", ["-c", PROGRAM + program], options=options, env=env)
+    assert done.stdout.decode() == f"{tmp_path}/t.parquet False\n", done.stderr.decode()
+    assert b"the recorder does not answer" in done.stderr
+    found = {row["function"]: row["cumulative_cpu_s"] for row in report(tmp_path / "t.parquet")["functions"]}
+    assert found["within"] > 0.25 and not found.get("after")
+
+
+def test_a_recording_without_a_socket_is_one(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "scalene-record").write_text(
+        f"#!{sys.executable}\nfrom scalene_trace.recorder.run import prepare\nprepare.listen = lambda folder: None\n"
+        "from scalene_trace.cli.record.command import main\nmain()\n"
+    )
+    (tools / "scalene-record").chmod(0o755)
+    program = f"""
+sys.executable, os.environ["PATH"] = "", {str(tools)!r} + ":" + os.environ["PATH"]
+began = time.monotonic()
+with record("t.parquet") as made:
+    assert time.monotonic() - began < 10
+    within()
+print(made.path)
+"""
+    done = own(tmp_path, program, sys.executable)
+    assert (done.status, done.stdout.decode()) == (0, f"{tmp_path}/t.parquet\n"), done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1 and b"its file system could not hold a socket" in done.stderr
+    assert "within" in {row["function"] for row in report(tmp_path / "t.parquet")["functions"]}
+    under = [tools / "scalene-record", "-o", "u.parquet", sys.executable, "-c"]
+    script = PROGRAM + "with record('v.parquet') as made: within()\nprint(made.path, os.path.exists('v.parquet'))\n"
+    done = run([*under, script], cwd=tmp_path, env=environment(None) | {"PYTHONPATH": str(tmp_path / "tree")})
+    assert done.stdout.decode() == f"{tmp_path}/u.parquet False\n", done.stderr.decode()
+    assert b"accepts no commands" in done.stderr

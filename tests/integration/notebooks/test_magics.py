@@ -108,12 +108,15 @@ def test_what_goes_wrong_is_said_and_cells_run_as_ever(tmp_path: Path) -> None:
         "%%scalene --height tall\nprint('ran')",
         "%%scalene --no-such-option\nprint('ran')",
         "%%scalene --help\nprint('ran')",
+        "%%scalene --text -c \"open('made', 'w')\"\nprint('ran')",
+        "%%scalene -p4711\nprint('ran')",
         "%%scalene -o 'x\nprint('ran')",
         "%%scalene\nthis is no Python",
         "%%scalene\nimport asyncio\nawait asyncio.sleep(0)\nprint('ran')",
         "print('the last')",
     ]
-    _, raises, no_folder, stray, height, unknown, refused, quotes, syntax, awaits, last = executed(tmp_path, cells)
+    _, raises, no_folder, stray, height, unknown, *more = executed(tmp_path, cells)
+    refused, starts, attaches, quotes, syntax, awaits, last = more
     assert [each["ename"] for each in raises if each["output_type"] == "error"] == ["ZeroDivisionError"]
     assert "<!doctype html>" in page(raises)[:100].lower()
     assert "missing does not exist" in texts(no_folder) and "ran\n" in texts(no_folder)
@@ -121,6 +124,8 @@ def test_what_goes_wrong_is_said_and_cells_run_as_ever(tmp_path: Path) -> None:
     assert "--height" in texts(height) and "ran" not in texts(height).split()
     assert "--no-such-option" in texts(unknown) and "ran\n" in texts(unknown)
     assert "a cell cannot be recorded with --help" in texts(refused) and "ran" not in texts(refused).split()
+    assert "'-c' is not an option" in texts(starts) and "ran" not in texts(starts).split()
+    assert "a cell cannot be recorded with -p4711" in texts(attaches) and not (tmp_path / "made").exists()
     assert "No closing quotation" in texts(quotes) and "ran" not in texts(quotes).split()
     assert [each.get("ename") for each in syntax] == ["SyntaxError"]  # and no report of nothing
     assert "A cell with await cannot be run within another" in texts(awaits)

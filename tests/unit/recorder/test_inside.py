@@ -1,0 +1,89 @@
+"""What a program's own recorder is told, and which processes are signalled in its place: none."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.recorder import api, inside, own_recorder
+from scalene_trace.recorder.api import exchange
+from scalene_trace.recorder.control.server import LONGEST_LINE_BYTES
+from scalene_trace.recorder.folder.files import MARKS_NAME
+from scalene_trace.recorder.folder.marks import read_marks
+from tests.support.fuzz_targets import controlled
+
+
+@pytest.mark.parametrize("has_pipe", [True, False])
+def test_a_process_that_has_the_pid_of_a_recorder_that_has_ended_is_left_alone(has_pipe: bool, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with subprocess.Popen(["sleep", "60"]) as other:
+        recorder = own_recorder.Recorder(str(tmp_path / "t.parquet"), read)
+        recorder.pid, recorder._start = other.pid, b"1"
+        if not has_pipe:
+            os.close(read)
+        assert recorder.end() is None
+        assert other.poll() is None
+        other.kill()
+    os.close(write)
+
+
+@pytest.mark.parametrize(("scope", "calls"), [("1\n", 1), ("0\n", 0), ("2\n", 0), (None, 0)])
+def test_the_program_says_who_may_trace_it_only_where_that_counts(
+    scope: str | None, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+
+    class Library:
+        def __init__(self, _: object) -> None:
+            self.prctl = lambda *words: called.append(words)
+
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    monkeypatch.setattr(own_recorder, "_YAMA", str(tmp_path / "scope"))
+    if scope:
+        (tmp_path / "scope").write_text(scope)
+    own_recorder._allow(1)
+    assert len(called) == calls
+
+
+def test_a_long_text_is_left_out_of_a_request_that_the_recorder_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(api, "attached_folder", "/recording.spool")
+    monkeypatch.setattr(api, "_ask", lambda request, _: asked.append(request))
+    wide = "\N{SNAKE}" * 1000
+    for text in ("x" * 60_000, "x" * 50_000):
+        api.tell_source(wide, wide, text)
+    api.tell_source("f", "t", "x" * 60_000)
+    assert [len(each["text"]) for each in asked] == [0, 0, 60_000]
+    assert all(len(json.dumps(each)) <= LONGEST_LINE_BYTES for each in asked)
+
+
+def test_a_pause_without_hold_holds_for_everybody(tmp_path: Path) -> None:
+    def ask(command: str, **more: object) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(exchange(str(tmp_path), {"command": command, **more}, 0))
+        return answer
+
+    def is_paused() -> bool:
+        return bool(ask("status")["paused"])
+
+    with controlled(tmp_path):
+        assert inside._hold(str(tmp_path)) == "on"
+        assert not ask("pause", hold=True)["changed"] and not is_paused()
+        ask("pause")
+        assert [inside._hold(str(tmp_path)) for _ in range(2)] == ["held", "held"] and not is_paused()
+        ask("pause")
+        assert inside._hold(str(tmp_path)) == "held" and is_paused(), "it holds already"
+        ask("resume")
+        assert ask("pause", hold=True)["changed"] and is_paused()
+        ask("mark", text="a", id=1, pid=7)
+        ask("mark", text="b", id=1, pid="7")
+        ask("end", id=1, pid=7)
+    first, second = [each for each in read_marks(tmp_path / MARKS_NAME) if each.what == "mark"]
+    assert (first.pid, first.end_ns is None) == (7, False)
+    assert (second.pid, second.end_ns) == (os.getpid(), None)
+    assert inside._hold(str(tmp_path)) == "none"
