@@ -52,7 +52,7 @@ class _Held(Shared):
             api.exchange(self.folder, {"command": "pause", "hold": True}, _ANSWER_US)
         except Exception:  # it has ended, or it serves this as soon as it can
             pass
-        return self.folder.removesuffix(".spool")
+        return api.trace_path() or None
 
 
 class _State:
