@@ -358,9 +358,10 @@ def test_answers_about_a_hostile_trace_are_inert_and_bounded(name: str, hostile:
         assert "not fit in an answer" in text
 
 
-def test_the_server_opens_the_trace_and_nothing_else(tmp_path: Path, hostile: Path) -> None:
+def test_the_server_opens_the_trace_and_nothing_else(tmp_path: Path) -> None:
     """All files that the server opens while a client asks every question, by strace."""
-    log, other = tmp_path / "log", tmp_path / "other.parquet"
+    log, hostile, other = (tmp_path / name for name in ("log", "hostile.parquet", "other.parquet"))
+    hostile_builder().write(hostile)
     other.write_bytes(hostile.read_bytes())
     command = [
         needed("strace"),
