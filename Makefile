@@ -172,6 +172,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/allocator.py
 	$(BIN)/python benchmarks/instructions.py
@@ -181,8 +182,8 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/random_lines.py
 	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/long_recording.py
-	$(BIN)/python benchmarks/two_days.py
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/long_recording.py
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/two_days.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/gpu_cost.py
 	$(BIN)/python benchmarks/report_speed.py

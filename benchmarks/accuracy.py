@@ -185,7 +185,7 @@ def main() -> int:
         methods = {python.parent.parent.name: (ours("1ms"), python) for python in pythons}
     else:
         methods["T - q, q = 10 ms"] = estimator(0.01), pythons[0]
-    if asked.peers and "scalene" in add_peers(pythons[0]):
+    if asked.peers and add_peers(pythons[0], ["scalene"]):
         methods["Scalene"] = scalene, pythons[0]
     errors = []
     for name, (method, python) in methods.items():

@@ -27,7 +27,7 @@ from typing import Any
 from support.attached import run_attached
 from support.callgrind import instructions
 from support.callgrind import prefix as counted
-from support.environments import PEERS, ROOT, Spread, add_peers, environment, save, spread, tool, version_of
+from support.environments import ROOT, Spread, environment, save, spread, tool, version_of
 
 LOOP = ROOT / "benchmarks" / "programs" / "pyperf_loop.py"
 #: Program of pyperformance: folder and arguments.
@@ -77,14 +77,9 @@ class Row:
 
 def prefix(way: str, python: Path, output: Path) -> list[str]:
     """The command line in front of the program."""
-    peers = {
-        "scalene": [str(python), "-m", "scalene", "run", "-o", str(output), "---"],
-        "memray": [str(python), "-m", "memray", "run", "-q", "-f", "-o", str(output)],
-        "py-spy": [str(python.parent / "py-spy"), "record", "-f", "raw", "-o", str(output), "--", str(python)],
-    }
     if way in RECORDED:
         return [tool("scalene-record"), "-o", str(output), "--python", str(python), *RECORDED[way]]
-    return peers.get(way, [str(python)])
+    return [str(python)]
 
 
 def script(python: Path, program: str) -> list[str]:
@@ -240,7 +235,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--paused", action="store_true", help="only with --pause-at-start, never resumed")
     parser.add_argument("--attached", action="store_true", help="only attached to from outside (--pid)")
     parser.add_argument("--instructions", action="store_true", help="counted instead of timed, paused (valgrind)")
-    parser.add_argument("--peers", action="store_true", help="also under scalene, memray and py-spy")
     parser.add_argument(
         "--python", action="append", help="interpreter to measure (default: the one running); repeatable"
     )
@@ -257,9 +251,6 @@ def main() -> int:
     rounds, seconds = (1, 1.0) if asked.short else (asked.rounds, asked.seconds)
     only = "paused" if asked.paused else ATTACHED if asked.attached else ""
     ways = [only] if only else ["recorded", *(["cpu only"] if asked.cpu_only else [])]
-    if asked.peers:
-        installed = [add_peers(python) for python in pythons]
-        ways += [peer for peer in PEERS if all(peer in each for each in installed)]
     rows: list[Row] = []
     for program in asked.programs:
         rows += measure(pythons, program, ways, rounds, seconds)

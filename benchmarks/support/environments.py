@@ -20,7 +20,6 @@ RESULTS = ROOT / "benchmarks" / "results"
 BUILD = ROOT / "build" / "bench"
 #: The versions that pyperformance pins for the two programs that need packages.
 PACKAGES = ("pyperformance", "docutils==0.18.1", "mpmath==1.2.1", "sympy==1.8", "numpy", "setuptools")
-PEERS = ("scalene", "memray", "py-spy")
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ def _pip(python: Path) -> list[str | Path]:
     return [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
 
 
-def add_peers(python: Path) -> list[str]:
-    """Installs the peers into the environment; the names of those that could be had."""
+def add_peers(python: Path, packages: Sequence[str]) -> list[str]:
+    """Installs other profilers into the environment; the names of those that could be had."""
     found = []
-    for peer in PEERS:
+    for peer in dict.fromkeys(packages):
         if subprocess.run([*_pip(python), "--only-binary", ":all:", peer], capture_output=True).returncode == 0:
             found.append(peer)
     return found
