@@ -145,7 +145,7 @@ def measured(python: Path, names: Sequence[str], asked: argparse.Namespace) -> l
     with TemporaryDirectory() as folder:
         for name, row in rows.items():
             try:
-                errors(row, python, asked.rounds, asked.seconds, Path(folder))
+                errors(row, python, asked.rounds, asked.line_seconds, Path(folder))
                 recorded(PEERS[name], python, [str(KEPT_BLOCKS)], Path(folder) / "recorded.json")
             except Failed as error:
                 rows[name] = Row(name, row.measures, version, {}, {}, [], [], [], str(error))
@@ -190,6 +190,7 @@ def main() -> int:
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), metavar="NAME")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of a bare run")
+    parser.add_argument("--line-seconds", type=float, default=5.0, help="CPU time of the program with the numpy lines")
     parser.add_argument("--python", help="interpreter to measure (default: the one running)")
     parser.add_argument("--tachyon", metavar="PYTHON", help="also Tachyon, with this CPython 3.15 or later")
     asked = parser.parse_args()

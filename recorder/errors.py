@@ -31,6 +31,10 @@ class ControlError(RecordError):
     """A running recording cannot be reached, or refuses the command."""
 
 
+class CommandRefused(ControlError):  # noqa: N818
+    """The recorder has answered, and says why it does not do it."""
+
+
 class NotExecutable(RecordError):  # noqa: N818
     """The command was found but cannot be executed."""
 

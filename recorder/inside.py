@@ -286,4 +286,5 @@ def _path_of(output: str | os.PathLike[str]) -> str:
     path = os.fsdecode(output)
     if os.path.isdir(path):  # noqa: PTH112 (pathlib is not loaded)
         path = f"{path}/trace-{time.strftime('%Y%m%d-%H%M%S')}-%p.parquet"
-    return os.path.abspath(path.replace("%p", str(os.getpid())))  # noqa: PTH100
+    folder, name = os.path.split(path)
+    return os.path.abspath(os.path.join(folder, name.replace("%p", str(os.getpid()))))  # noqa: PTH100, PTH118

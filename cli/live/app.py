@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
 from collections.abc import Iterable
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, Static, Tab, Tabs
-from textual.worker import get_current_worker
 
-from ...formats.errors import TraceError
 from ...formats.units import seconds
-from ...recorder.errors import ControlError
 from ..render.text import Screen, clean
 from .asked import Asked, Readings
 from .heading import Shown, heading
+from .reader import Reader, Wanted
 from .reading import Reading
 from .source import source_lines
 from .tables import VIEWS, Column, View, arranged, shown
@@ -27,9 +29,12 @@ from .tables import VIEWS, Column, View, arranged, shown
 #: Windows of time that keys choose from, in seconds; None = since the start.
 WINDOWS = (2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, None)
 #: Rows that a table has at most.
-MOST_ROWS = 2000
+MOST_ROWS = 1000
 _LOOK_S = 0.25
 _LEAST_TEXT = 20
+_SOON_S = 0.15
+#: Tabs, titles, three rows and the line of keys.
+_OTHER_LINES = 8
 
 
 class LiveApp(App[None]):
@@ -63,7 +68,8 @@ class LiveApp(App[None]):
 
     def __init__(self, asked: Asked, readings: Readings) -> None:
         super().__init__()
-        self._asked, self._readings = asked, readings
+        self._readings = readings
+        self._reader = Reader(readings, self._post)
         self._view: View = VIEWS[asked.view]
         self._sorts = {name: view.sortable()[0] for name, view in VIEWS.items()} | (
             {asked.view: asked.sort} if asked.sort else {}
@@ -73,7 +79,7 @@ class LiveApp(App[None]):
         self._reading: Reading | None = None
         self._rows: list[Any] = []
         self._next_s = 0.0
-        self._is_stale = False
+        self._soon: Timer | None = None
 
     # ---- layout ----
 
@@ -90,44 +96,44 @@ class LiveApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with suppress(ValueError, RuntimeError):  # not in this thread
+                loop.add_signal_handler(number, self.exit, None, 128 + number)
         self.query_one(DataTable).focus()
         self.set_interval(_LOOK_S, self._look)
         self._look()
 
+    def on_unmount(self) -> None:
+        self._reader.end()
+
     # ---- readings ----
+
+    def _post(self, wanted: Wanted, reading: Reading | None, message: str) -> None:
+        with suppress(RuntimeError, CancelledError):  # the app has ended
+            self.call_from_thread(self._taken, wanted, reading, message)
 
     def _look(self) -> None:
         if not self._is_frozen and time.monotonic() >= self._next_s:
             self._next_s = float("inf")
-            self._take(self._window_s, self._view.name, is_new=True)
+            self._reader.ask(Wanted(self._window_s, self._view.name, is_new=True))
 
-    @work(thread=True, group="readings")
-    def _take(self, window_s: float | None, view: str, is_new: bool) -> None:
-        worker = get_current_worker()
-        message, reading = "", None
-        try:
-            reading = self._readings.take(window_s, view) if is_new else self._readings.again(window_s, view)
-        except (ControlError, TraceError) as error:
-            message = str(error)
-        if not worker.is_cancelled:
-            self.call_from_thread(self._taken, reading, message, is_new)
-
-    def _taken(self, reading: Reading | None, message: str, is_new: bool) -> None:
-        if is_new:
+    def _taken(self, wanted: Wanted, reading: Reading | None, message: str) -> None:
+        """What the reader has found; it is shown if it is still wanted."""
+        if wanted.is_new:
             self._next_s = time.monotonic() + self._readings.pause_s
-        self.query_one("#message", Static).update(Text(clean(message)))
-        self.query_one("#message").display = bool(message)
-        if reading is None:
-            return
-        if reading.view != self._view.name:  # another view was chosen meanwhile
+        box = self.query_one("#message", Static)
+        box.update(Text(clean(message)))
+        box.display = bool(message)
+        if (wanted.window_s, wanted.view) != (self._window_s, self._view.name):
             self._again()
-            return
-        self._reading = reading
-        self._show()
+        elif reading is not None and not (wanted.is_new and self._is_frozen):
+            self._reading = reading
+            self._show()
 
     def _again(self) -> None:
         """Reads the last snapshot for what is asked for now."""
-        self._take(self._window_s, self._view.name, is_new=False)
+        self._reader.ask(Wanted(self._window_s, self._view.name, is_new=False))
 
     # ---- what is shown ----
 
@@ -140,7 +146,7 @@ class LiveApp(App[None]):
             return
         screen = self._screen()
         asked = Shown(self._window_s, self._sorts[view.name], self._is_reversed, self._text, self._is_frozen)
-        lines = heading(reading, asked, screen)
+        lines = heading(reading, asked, screen)[: max(self.size.height - _OTHER_LINES, 1)]
         self.query_one("#heading", Static).update(Text.from_ansi("\n".join(lines)))
         table = self.query_one(DataTable)
         key = view.key(self._rows[table.cursor_row]) if 0 <= table.cursor_row < len(self._rows) else None
@@ -188,7 +194,13 @@ class LiveApp(App[None]):
     # ---- keys and clicks ----
 
     def on_resize(self) -> None:
-        self._show()
+        self._show_soon()
+
+    def _show_soon(self) -> None:
+        """Shows it when nothing more has come for a moment: a table of many rows takes a while."""
+        if self._soon:
+            self._soon.stop()
+        self._soon = self.set_timer(_SOON_S, self._show)
 
     def on_data_table_row_highlighted(self) -> None:
         self._show_source()
@@ -207,12 +219,13 @@ class LiveApp(App[None]):
         name = event.tab.id or self._view.name
         if name != self._view.name:
             self._view, self._rows = VIEWS[name], []
+            self.query_one(DataTable).clear(columns=True)
             self._again()
         self.query_one(DataTable).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._text = event.value
-        self._show()
+        self._show_soon()
 
     def on_input_submitted(self) -> None:
         self.query_one("#filter").remove_class("open")
@@ -279,7 +292,7 @@ class LiveApp(App[None]):
 
 def _cell(text: str, is_number: bool) -> Text:
     """Text of a trace is never markup; the only control sequences in cells are our own colours (:func:`..render.text.clean`)."""
-    cell = Text.from_ansi(text)
+    cell = Text.from_ansi(text) if "\x1b" in text else Text(text)
     cell.justify = "right" if is_number else "left"
     cell.no_wrap = True
     return cell

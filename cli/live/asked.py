@@ -42,12 +42,14 @@ class Readings:
     def take(self, window_s: float | None, view: str) -> Reading:
         """A reading of now. Raises ControlError and what opening a trace raises."""
         begun_s = time.monotonic()
-        status = self._following.take()
-        of = (status.version, status.state, window_s, view)
-        if self._last is None or self._last[0] != of:
-            self._last = of, self._read(status, window_s, view)
-        self.pause_s = max(self._asked.refresh_s, _TIMES_AS_LONG * (time.monotonic() - begun_s))
-        return self._last[1]
+        try:
+            status = self._following.take()
+            of = (status, window_s, view)
+            if self._last is None or self._last[0] != of:
+                self._last = of, self._read(status, window_s, view)
+            return self._last[1]
+        finally:
+            self.pause_s = max(self._asked.refresh_s, _TIMES_AS_LONG * (time.monotonic() - begun_s))
 
     def again(self, window_s: float | None, view: str) -> Reading | None:
         """The last snapshot, read for another view or window, without a new one; None = there is none."""

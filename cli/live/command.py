@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -95,6 +96,7 @@ def live(
     from .asked import Asked, Readings
     from .following import Following
 
+    gc.enable()  # unlike other commands, this one goes on
     when = checked_color(color, no_color)
     selection = selection_of(process=process, thread=thread, include=include, exclude=exclude, all_files=all_files)
     asked = Asked(target, view, window_s or None, checked_refresh(refresh_s), selection, sort, limit, text)
@@ -149,5 +151,6 @@ def _print(asked: Asked, readings: Readings, color: str, count: int | None) -> i
 def _run(asked: Asked, readings: Readings) -> int:
     from .app import LiveApp
 
-    LiveApp(asked, readings).run()
-    return 0
+    app = LiveApp(asked, readings)
+    app.run()
+    return app.return_code or 0

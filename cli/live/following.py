@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...recorder.control.by_pid import recording_of
 from ...recorder.control.client import ask, find_recording
-from ...recorder.errors import ControlError
+from ...recorder.errors import CommandRefused, ControlError
+from ...recorder.folder.output import is_live
 
-RECORDING, PAUSED, ENDED = "recording", "paused", "ended"
+RECORDING, PAUSED, WAITING, ENDED = "recording", "paused", "waiting for the recorder", "ended"
+#: A snapshot takes as long as the recording is large. A recorder may have been stopped meanwhile.
+_SNAPSHOT_S = 300.0
+_MOST_PID_DIGITS = 10
 
 
 @dataclass(frozen=True)
 class Status:
     """What is known of the recording. ``trace``: the file that has its snapshot, or what it recorded in all; ``version``:
-    differs when that file does; ``taken_s``: seconds that the recorder took for the snapshot; ``note``: a sentence if the
-    recorder has died, so that the trace lacks what came after its last snapshot."""
+    differs when that file does; ``recorded_s``: how long it was when asked, None = it has ended; ``taken_s``: seconds that
+    the recorder took for the snapshot; ``note``: a sentence if there is no newer one, or if the recorder has died, so that
+    the trace lacks what came after its last snapshot."""
 
     state: str
     trace: Path
@@ -35,51 +41,59 @@ class Following:
     there."""
 
     def __init__(self, target: str) -> None:
+        is_pid = target.isdecimal() and len(target) <= _MOST_PID_DIGITS and not os.path.exists(target)  # noqa: PTH110
         self._target = target
-        self._pid = int(target) if target.isdecimal() and not os.path.exists(target) else None  # noqa: PTH110
-        self._folder: Path | None = self._found()
-        self._left = self._folder  # where a recorder that is killed leaves what it recorded
+        self._pid = int(target) if is_pid else None
+        self._folder = self._found()
         self._last: Status | None = None
 
     def take(self) -> Status:
-        """Has a snapshot written. Without a recorder, the state is "ended" and the trace is what it has left; a new
-        recording of the same trace is found. Raises ControlError when nothing was ever written."""
+        """Has a snapshot written. While the recorder lives and gives none, as when it writes the trace at the end, the state is
+        "waiting for the recorder". Without a recorder, it is "ended" and the trace is what it has left; a new recording of the
+        same trace is found. Raises ControlError when nothing was ever written."""
         begun_s = time.monotonic()
         try:
-            folder = self._folder or self._found()
-            status = ask(folder, {"command": "status"})  # whoever answers this may take its time for the snapshot
-            answer = ask(folder, {"command": "snapshot"}, timeout_s=None)
-            found = _status(status, Path(str(answer["output"])), time.monotonic() - begun_s)
-        except (ControlError, KeyError, TypeError, ValueError) as error:
-            self._folder = None
-            return self._ended(error)
-        self._folder = self._left = folder
-        self._last = found
-        return found
+            if not is_live(self._folder):
+                self._folder = self._found()
+            status = ask(self._folder, {"command": "status"})  # whoever answers this may take its time for the snapshot
+            answer = ask(self._folder, {"command": "snapshot"}, _SNAPSHOT_S)
+            self._last = _status(status, answer, time.monotonic() - begun_s)
+        except ControlError as error:
+            self._last = self._without(error)
+        return self._last
 
     def _found(self) -> Path:
         return find_recording(Path(self._target)) if self._pid is None else recording_of(self._pid)
 
-    def _ended(self, error: Exception) -> Status:
-        if self._last is None:
-            raise ControlError(str(error)) from error
+    def _without(self, error: ControlError) -> Status:
+        """The status after a recorder gave no snapshot."""
         last = self._last
-        note = str(error) if self._left and self._left.exists() else ""
-        self._last = Status(ENDED, last.trace, _version(last.trace) or last.version, None, last.pid, 0.0, note)
-        return self._last
+        if last is None:
+            raise error
+        if is_live(self._folder):
+            return replace(last, state=WAITING, note=str(error) if isinstance(error, CommandRefused) else "")
+        note = str(error) if self._folder.exists() else ""  # a recorder that is killed leaves what it recorded
+        return Status(ENDED, last.trace, _version(last.trace) or last.version, None, last.pid, 0.0, note)
 
 
-def _status(answer: dict[str, Any], trace: Path, taken_s: float) -> Status:
+def _status(status: dict[str, Any], answer: dict[str, Any], taken_s: float) -> Status:
+    """What the recorder said. Raises ControlError if it is none."""
+    try:
+        trace, pid, recorded_s = Path(str(answer["output"])), int(status["pid"]), float(status["recorded_s"])
+        is_paused = bool(status["paused"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ControlError("The answer is not that of a recorder. Is the control socket another program's?") from error
     version = _version(trace)
     if version is None:
         raise ControlError(f"The snapshot {trace} cannot be found. Was it moved?")
-    state = PAUSED if answer["paused"] else RECORDING
-    return Status(state, trace, version, float(answer["recorded_s"]), int(answer["pid"]), taken_s)
+    if not (math.isfinite(recorded_s) and 0 <= recorded_s < 1e9 and 0 < pid < 1 << 31):
+        raise ControlError("The answer is not that of a recorder. Is the control socket another program's?")
+    return Status(PAUSED if is_paused else RECORDING, trace, version, recorded_s, pid, taken_s)
 
 
 def _version(trace: Path) -> tuple[int, int] | None:
     try:
         found = trace.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return found.st_ino, found.st_mtime_ns

@@ -60,7 +60,7 @@ def read(status: Status, selection: Selection, window_s: float | None, view: str
     what opening a trace raises."""
     end_s = status.recorded_s
     if end_s is None and window_s is not None:
-        end_s = build_info([status.trace], {}).traces[0].wall_s
+        end_s = build_info([status.trace], {}).traces[0]["wall_s"]
     from_s = None if window_s is None or end_s is None or end_s <= window_s else end_s - window_s
     selection = replace(selection, from_s=from_s)
     report = build_report([status.trace], selection)

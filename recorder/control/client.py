@@ -11,7 +11,7 @@ from typing import Any
 
 from ...formats.spool.regular import is_plain_file
 from ..api import exchange
-from ..errors import ControlError
+from ..errors import CommandRefused, ControlError
 from ..folder.files import CONTROL_NAME
 from ..folder.output import is_live
 from ..folder.place import spool_of
@@ -65,7 +65,7 @@ def _candidates(target: Path) -> Iterator[Path]:
 def ask(folder: Path, request: dict[str, object], timeout_s: float | None = _TIMEOUT_S) -> dict[str, Any]:
     """The recorder's answer to ``request``. ``timeout_s``: seconds for the answer, None = no limit.
 
-    Raises ControlError when the recorder does not answer or refuses; in the second case it has the recorder's own message.
+    Raises ControlError when the recorder does not answer; CommandRefused, with its own message, when it refuses.
     """
     try:
         answer: Any = json.loads(exchange(str(folder), request, round((timeout_s or 0) * 1e6)))
@@ -74,7 +74,7 @@ def ask(folder: Path, request: dict[str, object], timeout_s: float | None = _TIM
     if not isinstance(answer, dict):
         raise ControlError(f"{folder / CONTROL_NAME} is not a recorder's control socket.")
     if not answer.get("ok"):
-        raise ControlError(str(answer.get("error", "The recorder refused the command.")))
+        raise CommandRefused(str(answer.get("error", "The recorder refused the command.")))
     return answer
 
 

@@ -36,6 +36,11 @@ class Holders:
             os.close(descriptor)
         return descriptor is not None
 
+    def clear(self) -> None:
+        """None holds any more."""
+        for pid in list(self._descriptors):
+            self.leave(pid)
+
     def drop_ended(self) -> bool:
         """Those that have ended leave. Were there any?"""
         ended = [pid for pid, descriptor in self._descriptors.items() if _has_ended(pid, descriptor)]

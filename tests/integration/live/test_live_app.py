@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -131,12 +132,13 @@ def test_keys_sort_filter_turn_around_and_freeze(tmp_path: Path) -> None:
         await pilot.press("s")
         assert not app._is_reversed and app._sorts["lines"] != "CPU %"
         await pilot.press("slash", *"line_9")
-        assert {int(row.line or 0) for row in app._rows} == {9, *range(90, 100)}
+        await until(pilot, lambda: {int(row.line or 0) for row in app._rows} == {9, *range(90, 100)})
         await pilot.press("enter", "down", "v")
         assert re.search(r">\s+9[0-9]?\b", shown_text(app, "#source")), "the source around the row"
         assert script.taken == taken, "frozen"
         await pilot.press("escape")
-        assert table.row_count == FEW and not app.query_one("#filter", Input).has_class("open")
+        await until(pilot, lambda: table.row_count == FEW)
+        assert not app.query_one("#filter", Input).has_class("open")
         cpu = cells(app, 0)[0]
         await pilot.press("space")
         await until(pilot, lambda: "ended" in shown_text(app, "#heading"))
@@ -148,11 +150,13 @@ def test_keys_sort_filter_turn_around_and_freeze(tmp_path: Path) -> None:
 def test_the_window_is_chosen_and_the_rest_is_left_out(tmp_path: Path) -> None:
     async def steps(app: LiveApp, pilot: Pilot[None]) -> None:
         whole = float(cells(app, 0)[0].lstrip("~"))
-        await pilot.press("W", "W", "W", "W", "W", "W")  # since the start, 1,800 s, …, 5 s
+        await pilot.press(*["w", "W"] * 4, *"WWWWW")  # since the start, 1,800 s, …, 5 s
+        assert sum(each.name == "readings" for each in threading.enumerate()) == 1
         await until(pilot, lambda: "last 5.00 s" in shown_text(app, "#heading"))
         assert float(cells(app, 0)[0].lstrip("~")) == pytest.approx(2 * whole, rel=0.2), "of half of the time"
 
-    run_app(Script(status_of(few(tmp_path / "t.parquet"))), (120, 40), steps)
+    trace = few(tmp_path / "t.parquet")
+    run_app(Script(status_of(trace), status_of(trace), status_of(trace, ENDED)), (120, 40), steps)
 
 
 def test_an_error_is_shown_and_what_was_read_stays(tmp_path: Path) -> None:

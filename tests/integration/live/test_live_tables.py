@@ -74,7 +74,7 @@ def test_the_window_is_the_last_seconds(any_python: Interpreter, tmp_path: Path)
 def test_it_ends_with_the_recording_and_shows_all_of_it(any_python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", any_python) as recording:
         shown = subprocess.Popen(
-            [*tool("scalene-analyze"), "live", "--refresh", "0.2", "--window", "0", recording.trace],
+            [*tool("scalene-analyze"), "live", "--refresh", "0.2", "--window", "60", recording.trace],
             stdout=subprocess.PIPE, env=environment(None),
         )  # fmt: skip
         assert shown.stdout is not None
@@ -92,6 +92,7 @@ def test_what_cannot_be_followed_is_said(tmp_path: Path) -> None:
         "nothing.parquet": "No recording to nothing.parquet is running",
         "1": "Process 1 is in no recording that can be asked. Start one with: scalene-record --pid 1",
         "4194999": "There is no process 4194999.",
+        "4" * 5000: "No recording to 444",
     }
     for name, expected in cases.items():
         done = live("--count", "1", name)

@@ -77,9 +77,9 @@ def test_a_pause_without_hold_holds_for_everybody(tmp_path: Path) -> None:
         ask("pause")
         assert [inside._hold(str(tmp_path)) for _ in range(2)] == ["held", "held"] and not is_paused()
         ask("pause")
-        assert inside._hold(str(tmp_path)) == "held" and is_paused(), "it holds already"
+        assert inside._hold(str(tmp_path)) == "held" and not is_paused(), "a new block is recorded"
         ask("resume")
-        assert ask("pause", hold=True)["changed"] and is_paused()
+        assert not ask("pause", hold=True)["changed"] and not is_paused(), "somebody else wants it"
         ask("mark", text="a", id=1, pid=7)
         ask("mark", text="b", id=1, pid="7")
         ask("end", id=1, pid=7)
