@@ -79,7 +79,7 @@ def slowdowns(
         iterations = max(1, round(seconds * count / first_s))
         for number in range(rounds):
             bare_s, _ = body_s(None, iterations)
-            names = [name for name, row in rows.items() if not row.failed]
+            names = [name for name, row in rows.items() if not row.failed and PEERS[name].has_programs]
             for name in names if number % 2 == 0 else names[::-1]:
                 try:
                     own_s, _ = body_s(PEERS[name], iterations)

@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .environments import tool
@@ -24,7 +24,7 @@ class Peer:
 
     ``package``: its name on PyPI, "" = comes with Python or is ours; ``measures``: in words; ``before``: the command line in
     front of the script; ``report``: the command that puts a report on the terminal, None = that is its output already;
-    ``cpu``, ``memory``: read what it recorded of the lines of a file; memory is in bytes, at the program's peak.
+    ``cpu``, ``memory``: read what it recorded of the lines of a file; memory is in bytes, at the program's peak; ``has_programs``: the ten programs are run under it, too.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Peer:
     report: Callable[[Path, Path], list[str]] | None = None
     cpu: Callable[[Path, Path, Path], Lines] | None = None
     memory: Callable[[Path, Path, Path], Lines] | None = None
-    first_python: tuple[int, int] = (3, 0)
+    has_programs: bool = True
 
 
 def ours(name: str, measures: str, *options: str, memory: bool = True) -> Peer:
@@ -133,7 +133,9 @@ PEERS: dict[str, Peer] = {
     each.name: each
     for each in (
         ours("scalene-trace", "CPU split, waits, memory, copies by line"),
-        ours("  exact memory", "as above, every allocation", "--alloc-interval", "1"),
+        replace(
+            ours("  exact memory", "as above, every allocation", "--alloc-interval", "1"), cpu=None, has_programs=False
+        ),
         ours("  CPU, waits", "CPU split, waits by line", "--no-memory", "--no-copy", memory=False),
         ours("  CPU", "CPU split by line", "--no-memory", "--no-copy", "--no-wait", memory=False),
         Peer(
@@ -195,7 +197,6 @@ PEERS: dict[str, Peer] = {
             "wall time of one thread, 1 kHz",
             _module("profiling.sampling", "run", "--collapsed"),
             cpu=_collapsed(r"(?:^|/)NAME:.*:(\d+)$"),
-            first_python=(3, 15),
         ),
     )
 }

@@ -33,6 +33,8 @@ _NOTED = {"NOTE_TYPE": "type", "NOTE_NATIVE": "native"}
 _TYPE_CHARACTERS = 200
 #: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
+#: Batches with fewer records than so many times less than what is held back wait.
+_SMALL_TIMES = 2
 #: The coarsest interval is 2 to this power.
 _COARSEST_EXPONENT = 40
 
@@ -68,7 +70,8 @@ class _Rows:
 
 class Allocations:
     """Makes the rows of the ``alloc`` table, one batch of records at a time. A sample without an end is held back until a
-    later batch has its end, or until the last batch of its process.
+    later batch has its end, or until the last batch of its process. Batches that are small beside what is held back wait for
+    each other, so that the time for all of them is linear in their records.
 
     ``damaged``: records that were left out because of impossible sizes.
     """
@@ -79,6 +82,7 @@ class Allocations:
         self._stacks = stacks
         self._native = native
         self._held: dict[str, Bulk] = {}
+        self._waiting: list[dict[str, Bulk]] = []
         self._batch = -1
         self._has_python = survey.lineage.has_python
 
@@ -89,9 +93,14 @@ class Allocations:
         notes, invalid_notes = valid_sizes(batch.bulk["note"], "interval_bytes")
         self.damaged += invalid + invalid_notes
         bulks = {"alloc": allocs, "note": notes, "free": batch.bulk["free"]}
-        held, self._held = self._held, {}
-        bulks = {kind: joined(held[kind], bulk) if held else bulk for kind, bulk in bulks.items()}
-        del held
+        self._waiting.append(bulks)
+        if not batch.last and _SMALL_TIMES * _records(*self._waiting) < _records(self._held):
+            none = {kind: bulk.where(np.zeros(len(bulk), np.bool_)) for kind, bulk in bulks.items()}
+            return self._table(none["alloc"], none["free"], _lives(none["alloc"], none["free"], none["note"]))
+        parts = [self._held, *self._waiting] if self._held else self._waiting
+        self._held, self._waiting = {}, []
+        bulks = {kind: joined(*(each[kind] for each in parts)) for kind in bulks} if parts[1:] else bulks
+        del parts
         if not batch.last:
             bulks["alloc"] = self._hold_back(bulks)
         bulks["alloc"] = by_time(bulks["alloc"])
@@ -146,6 +155,10 @@ class Allocations:
             "maximum": (flags & _C["ALLOC_MAXIMUM"]) != 0,
             "native": self._native.id_of(lives.native[rows.alloc]),
         }
+
+
+def _records(*batches: Mapping[str, Bulk]) -> int:
+    return sum(len(bulk) for bulks in batches for bulk in bulks.values())
 
 
 def _valid_allocations(allocs: Bulk) -> tuple[Bulk, int]:

@@ -14,6 +14,7 @@ from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
+from scalene_trace.recorder.convert.kinds.allocations import Allocations
 from tests.support.conversion import event_count, facts, locations, rows, tables_of, with_stack
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
 
@@ -114,6 +115,30 @@ def test_the_native_stack_of_an_allocation_comes_from_the_note_before_it(tmp_pat
     conversion = Conversion(spool, facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "recording" / "rss")
     found = [row for tables in conversion.tables() for row in rows(tables.get("alloc", {"t_ns": []}))]
     assert [row["native"] for row in found] == [1, None, None]
+
+
+@pytest.mark.parametrize("batches", [1, 40])
+def test_blocks_that_stay_are_looked_at_a_few_times_whatever_the_number_of_batches(batches, tmp_path, monkeypatch):
+    looked_at, each_of = [], 50
+    hold_back = Allocations._hold_back
+    monkeypatch.setattr(
+        Allocations, "_hold_back", lambda self, bulks: looked_at.append(len(bulks["alloc"])) or hold_back(self, bulks)
+    )
+    builder = SpoolBuilder().start()
+    for batch in range(40):
+        for number in range(batch * each_of + 1, (batch + 1) * each_of + 1):
+            builder.alloc(number, number)
+        if batch % 10 == 9:
+            builder.free(1 + batch, 5000 + batch)  # of an earlier batch
+        if batches > 1 and batch < 39:
+            builder.new_chunk()
+    spool = Spool(builder.write(tmp_path / "recording" / "spool"), batch_chunks=1)
+    conversion = Conversion(spool, facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "recording" / "rss")
+    found = [row for tables in conversion.tables() for row in rows(tables.get("alloc", {"t_ns": []}))]
+    lives = {row["t_ns"]: row["lifetime_ns"] for row in found}
+    assert len(found) == len(lives) == 2000
+    assert {at: life for at, life in lives.items() if life is not None} == dict.fromkeys((10, 20, 30, 40), 4999)
+    assert sum(looked_at) <= 4 * 2000
 
 
 def test_types_come_from_the_free_or_else_from_a_note(tmp_path):
