@@ -40,9 +40,9 @@ FIGURES = (*SEATS_TAKEN, "samples")
 #: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
-#: On how many interpreters `make test` runs a test, and `make measure` one that holds figures; each runs on others.
+#: On how many interpreters `make test` runs a test of tests/acceptance, and any other test; each runs on others.
 MOST_INTERPRETERS = 2
-MOST_MEASURED = 1
+MOST_OTHERS = 1
 STARTED_S = time.monotonic()
 
 
@@ -84,7 +84,7 @@ def is_drawn(item: pytest.Item) -> bool:
 
     Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many. A test of
     ``shares_interpreters`` that has other parameters runs each combination of those on one, so that the combinations share
-    the interpreters, and so does one that holds figures. `make stress` runs the rest.
+    the interpreters, and so do tests that hold figures or are not in tests/acceptance. `make stress` runs the rest.
     """
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
     python = next((params.pop(name) for name in PARAMETERS if name in params), None)
@@ -93,7 +93,7 @@ def is_drawn(item: pytest.Item) -> bool:
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
     is_one = item.get_closest_marker("figures") or (params and item.get_closest_marker("shares_interpreters"))
-    runs_on = MOST_MEASURED if is_one else MOST_INTERPRETERS
+    runs_on = MOST_OTHERS if is_one or "acceptance" not in item.path.parts else MOST_INTERPRETERS
     return (turn + versions.index(python.version)) % len(versions) < runs_on
 
 

@@ -145,7 +145,7 @@ class LiveApp(App[None]):
         if reading is None or reading.view != view.name or not self.query(DataTable):  # the app ends
             return
         screen = self._screen()
-        asked = Shown(self._window_s, self._sorts[view.name], self._is_reversed, self._text, self._is_frozen)
+        asked = Shown(self._sorts[view.name], self._is_reversed, self._text, self._is_frozen)
         lines = heading(reading, asked, screen)[: max(self.size.height - _OTHER_LINES, 1)]
         self.query_one("#heading", Static).update(Text.from_ansi("\n".join(lines)))
         table = self.query_one(DataTable)

@@ -21,9 +21,8 @@ _LEAST_SPARKS, _MOST_SPARKS = 10, 60
 
 @dataclass(frozen=True)
 class Shown:
-    """How the table is asked for. ``window_s``: None = since the start."""
+    """How the table is asked for. ``sort``: the title of a column; ``text``: the filter."""
 
-    window_s: float | None
     sort: str
     is_reversed: bool = False
     text: str = ""

@@ -52,7 +52,7 @@ def _rows(asked: Asked, screen: Screen) -> int:
 def table_lines(reading: Reading, asked: Asked, screen: Screen, height: int) -> Iterator[str]:
     """The heading and the table. ``height``: the most lines; 0 = as many as are asked for."""
     view = VIEWS[asked.view]
-    head = heading(reading, Shown(asked.window_s, asked.sort or view.sortable()[0], text=asked.text), screen)
+    head = heading(reading, Shown(asked.sort or view.sortable()[0], text=asked.text), screen)
     found = arranged(view, reading, asked.sort, False, asked.text)
     room = min(asked.limit, max(height - len(head) - 3, 1)) if height else asked.limit
     columns = shown(view, reading, screen)

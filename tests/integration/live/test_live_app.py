@@ -100,7 +100,7 @@ def shown_text(app: App[Any], name: str) -> str:
     return str(app.query_one(name, Static).render())
 
 
-@pytest.mark.parametrize("size", [(200, 50), (80, 24)], ids=["200", "80"])
+@pytest.mark.parametrize("size", [pytest.param((200, 50), marks=pytest.mark.long), (80, 24)], ids=["200", "80"])
 def test_a_thousand_lines_and_forty_processes(size: tuple[int, int], tmp_path: Path) -> None:
     async def steps(app: LiveApp, pilot: Pilot[None]) -> None:
         table = app.query_one(DataTable)
@@ -173,7 +173,7 @@ def test_an_error_is_shown_and_what_was_read_stays(tmp_path: Path) -> None:
 
 def test_hostile_text_does_nothing(tmp_path: Path) -> None:
     async def steps(app: LiveApp, pilot: Pilot[None]) -> None:
-        for number in range(1, len(VIEWS) + 1):
+        for number in (1, 4, 5):
             await pilot.press(str(number))
             await until(pilot, lambda: bool(app._rows))
             await pilot.press("v")

@@ -112,7 +112,7 @@ def test_hostile_sources_are_text_that_is_only_cut(browser: Browser, tmp_path: P
     for number, text in enumerate(HOSTILE):
         folder = tmp_path / str(number)
         folder.mkdir()
-        for file in ("app.py", "app.txt"):  # with colours, and without
+        for file in ("app.py", "app.txt") if number % 3 == 0 else ("app.py",):  # with colours, and without
             with browser.page(
                 page_of(folder, f"/home/me/{file}", f"before = 1\n{text}\nafter"), part="#tab=source"
             ) as page:
