@@ -13,8 +13,6 @@ from tests.support.observed_program import attached, observed, observed_by, unti
 from tests.support.recording import analyze, line_of, lines_of, losses, record_command, report, rows, run, target
 from tests.support.steered_recording import control
 
-pytestmark = pytest.mark.shares_interpreters
-
 FILE = target("observed")
 #: What the program answers to its first command.
 ANSWER = '{"done": "pid", "said": 0}'

@@ -14,7 +14,6 @@ from tests.support.interpreters import Interpreter
 from tests.support.observed_program import attached, observed, observed_by
 from tests.support.recording import Finished, losses, report, run, tool
 
-pytestmark = pytest.mark.shares_interpreters
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NOBODY = 65534
 #: By scope: what Yama's setting is, and what the sentence says.

@@ -6,12 +6,8 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, Recording, bare, losses, record, report, rows, target
-
-pytestmark = pytest.mark.shares_interpreters
 
 OURS = "LD_PRELOAD,SCALENE_TRACE_SPOOL"
 STARTED = 20

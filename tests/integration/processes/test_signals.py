@@ -11,8 +11,6 @@ from tests.support.interpreters import Interpreter
 from tests.support.paths import TARGETS
 from tests.support.recording import Recording, bare, line_of, lines_of, record, report, rows, run, target
 
-pytestmark = pytest.mark.shares_interpreters
-
 #: Targets, with the CPU seconds that each surely spends on its marked line.
 BURNS = {
     "signals_default": 0.3,

@@ -35,8 +35,6 @@ from tests.support.recording import (
 )
 from tests.support.steered_recording import Steered, control, steered
 
-pytestmark = pytest.mark.shares_interpreters
-
 FILE = target("steered")
 
 

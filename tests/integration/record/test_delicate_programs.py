@@ -15,8 +15,6 @@ from tests.support.native import library as build_library
 from tests.support.paths import TARGETS
 from tests.support.recording import losses, record, report, target, total
 
-pytestmark = pytest.mark.shares_interpreters
-
 COUNTING = "x = 0\nfor i in range(3_000_000): x += i\nprint('alive')"
 
 

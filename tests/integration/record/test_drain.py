@@ -32,8 +32,6 @@ from tests.support.recording import environment, record, run, target, tool
 from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
 from tests.support.spool_writer import NAMESPACE, C, Writer, ticks_of, turn
 
-pytestmark = pytest.mark.shares_interpreters
-
 
 @pytest.fixture
 def space(tmp_path: Path) -> SpoolFile:

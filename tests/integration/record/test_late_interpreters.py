@@ -71,7 +71,6 @@ def checked(found: Json, times: int) -> None:
     assert small["python_alloc_fraction"] == 1
 
 
-@pytest.mark.shares_interpreters
 @pytest.mark.parametrize("way", ["local", "global", "local+thread", "global+thread"])
 def test_it_is_found_when_it_starts(python: Interpreter, program: Path, way: str, tmp_path: Path) -> None:
     done = recorded(tmp_path, program, way, python)

@@ -12,8 +12,6 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import build
 from tests.support.recording import Recording, environment, losses, record, report, rows, run, target, tool
 
-pytestmark = pytest.mark.shares_interpreters
-
 MIB = 1 << 20
 
 

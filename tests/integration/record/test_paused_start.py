@@ -26,8 +26,6 @@ from tests.support.recording import (
 )
 from tests.support.steered_recording import Steered, control, steered
 
-pytestmark = pytest.mark.shares_interpreters
-
 FILE = target("steered")
 OURS = ["libscalene_shim.so"] * 2
 #: Of 500,000 floats: 24 bytes each, in blocks of 32 (16 bytes is pymalloc's unit); and their list, which grows by an eighth.

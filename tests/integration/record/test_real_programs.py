@@ -7,8 +7,6 @@ import threading
 import urllib.request
 from pathlib import Path
 
-import pytest
-
 from tests.support.interpreters import Interpreter
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
@@ -23,8 +21,6 @@ from tests.support.recording import (
     target,
     total,
 )
-
-pytestmark = pytest.mark.shares_interpreters
 
 FAST = ["--cpu-interval", "1ms"]
 #: Shares are compared as majorities. Of a line that is native (or Python) at least 49 times in 50, a majority of 12 ticks or
