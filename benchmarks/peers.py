@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -29,11 +31,15 @@ NUMPY_LINES = ROOT / "tests" / "targets" / "numpy_lines.py"
 KEPT_BLOCKS = ROOT / "benchmarks" / "programs" / "kept_blocks.py"
 MARK = "# LINE: "
 TACHYON = "Tachyon"
+OUTPUT = "recorded.json"
+#: A run may take so many times its bare time, and so many seconds more.
+LIMIT_TIMES, LIMIT_S = 20, 20.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one profiler; lists have one value for each program or round. ``failed``: why there is nothing."""
+    """What was measured of one profiler; lists have one value for each program or round. ``at_least``: programs that were
+    ended after so many times their bare time; ``gave_up``: those that failed, and why; ``failed``: why there is nothing."""
 
     name: str
     measures: str
@@ -43,6 +49,8 @@ class Row:
     report_s: list[float]
     cpu_errors: list[float]
     memory_errors: list[float]
+    at_least: dict[str, float] = field(default_factory=dict)
+    gave_up: dict[str, str] = field(default_factory=dict)
     failed: str = ""
 
 
@@ -50,50 +58,83 @@ class Failed(Exception):  # noqa: N818 (it is no error of ours)
     """A profiler did not record the program; ``str()`` is what it said last."""
 
 
-def recorded(peer: Peer | None, python: Path, command: Sequence[str], output: Path) -> str:
-    """Runs a program, under a profiler or bare; what it printed. Raises Failed."""
+class TooSlow(Failed):
+    """It was ended."""
+
+
+def recorded(
+    peer: Peer | None, python: Path, command: Sequence[str], output: Path, limit_s: float | None = None
+) -> str:
+    """Runs a program, under a profiler or bare; what it printed. Raises Failed, and TooSlow after ``limit_s`` seconds."""
     for each in output.parent.glob(f"{output.name}*"):
         each.unlink()
     before = peer.before(python, output) if peer else [str(python)]
-    done = subprocess.run([*before, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode or (peer and not output.exists()):
-        said = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
+    running = subprocess.Popen(
+        [*before, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, errors = running.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+        raise TooSlow(f"not done after {limit_s:.0f} s") from None
+    if running.returncode or (peer and not output.exists()):
+        said = (errors or out).strip().splitlines() or [f"status {running.returncode}"]
         raise Failed(said[-1].replace(f"{python.parent}/", "")[:150])
-    return done.stdout
+    return out
 
 
 def slowdowns(
     rows: dict[str, Row], python: Path, programs: Sequence[str], rounds: int, seconds: float, folder: Path
 ) -> None:
     """Adds slowdowns and sizes of all programs."""
-    output, result = folder / "recorded.json", folder / "body.json"
     for program in programs:
         command = script(python, program)
-
-        def body_s(peer: Peer | None, iterations: int, command: Sequence[str] = command) -> tuple[float, int]:
-            recorded(peer, python, [str(LOOP), str(result), str(iterations), *command], output)
-            told = json.loads(result.read_text())
-            return told["body_s"], told["iterations"]
-
-        first_s, count = body_s(None, 0)
+        first_s, count = body_s(None, python, command, 0, folder)
         iterations = max(1, round(seconds * count / first_s))
         for number in range(rounds):
-            bare_s, _ = body_s(None, iterations)
+            bare_s, _ = body_s(None, python, command, iterations, folder)
+            limit_s = LIMIT_TIMES * bare_s + LIMIT_S
             names = [name for name, row in rows.items() if not row.failed and PEERS[name].has_programs]
-            for name in names if number % 2 == 0 else names[::-1]:
-                try:
-                    own_s, _ = body_s(PEERS[name], iterations)
-                except Failed as error:
-                    print(f"{name.strip()}: {program}: {error}", flush=True)
+            for row in [rows[name] for name in names[:: 1 if number % 2 == 0 else -1]]:
+                if program in row.at_least or program in row.gave_up:
                     continue
-                rows[name].slowdowns.setdefault(program, []).append(own_s / bare_s)
-                rows[name].sizes_bytes[program] = output.stat().st_size
-                report = PEERS[name].report
-                if report and number == 0:
-                    begun_s = time.perf_counter()
-                    subprocess.run(report(python, output), capture_output=True)
-                    rows[name].report_s.append(time.perf_counter() - begun_s)
+                try:
+                    own_s, _ = body_s(PEERS[row.name], python, command, iterations, folder, limit_s)
+                except TooSlow:
+                    row.at_least[program] = limit_s / bare_s
+                    continue
+                except Failed as error:
+                    row.gave_up[program] = str(error)
+                    continue
+                row.slowdowns.setdefault(program, []).append(own_s / bare_s)
+                row.sizes_bytes[program] = (folder / OUTPUT).stat().st_size
+                if number == 0:
+                    row.report_s.extend(report_s(PEERS[row.name], python, folder / OUTPUT))
         print(f"{program:24} {iterations} iterations", flush=True)
+
+
+def body_s(
+    peer: Peer | None, python: Path, command: Sequence[str], iterations: int, folder: Path, limit_s: float | None = None
+) -> tuple[float, int]:
+    """Seconds of the program's body, and its iterations. Raises Failed."""
+    result = folder / "body.json"
+    recorded(peer, python, [str(LOOP), str(result), str(iterations), *command], folder / OUTPUT, limit_s)
+    told = json.loads(result.read_text())
+    return told["body_s"], told["iterations"]
+
+
+def report_s(peer: Peer, python: Path, output: Path) -> list[float]:
+    """Seconds until the report is there; none if the profiler has no such command."""
+    if peer.report is None:
+        return []
+    begun_s = time.perf_counter()
+    done = subprocess.run(peer.report(python, output), capture_output=True, text=True)
+    taken_s = time.perf_counter() - begun_s
+    if done.returncode:
+        raise Failed(f"no report: {(done.stderr or done.stdout).strip()[-150:]}")
+    return [taken_s]
 
 
 def marks(path: Path) -> dict[str, int]:
@@ -124,7 +165,7 @@ def memory_error(found: Lines, truth: dict[str, float]) -> float:
 
 def errors(row: Row, python: Path, rounds: int, seconds: float, folder: Path) -> None:
     """Adds the errors of CPU time and of memory, where the profiler tells it by line."""
-    peer, output = PEERS[row.name], folder / "recorded.json"
+    peer, output = PEERS[row.name], folder / OUTPUT
     asked: list[
         tuple[Path, list[str], Callable[[Path, Path, Path], Lines] | None, Callable[..., float], list[float]]
     ] = [
@@ -146,9 +187,9 @@ def measured(python: Path, names: Sequence[str], asked: argparse.Namespace) -> l
         for name, row in rows.items():
             try:
                 errors(row, python, asked.rounds, asked.line_seconds, Path(folder))
-                recorded(PEERS[name], python, [str(KEPT_BLOCKS)], Path(folder) / "recorded.json")
+                recorded(PEERS[name], python, [str(KEPT_BLOCKS)], Path(folder) / OUTPUT)
             except Failed as error:
-                rows[name] = Row(name, row.measures, version, {}, {}, [], [], [], str(error))
+                rows[name] = Row(name, row.measures, version, {}, {}, [], [], [], failed=str(error))
             print(line_of(rows[name]), flush=True)
         slowdowns(rows, python, asked.programs, asked.rounds, asked.seconds, Path(folder))
     return list(rows.values())
@@ -159,16 +200,17 @@ def line_of(row: Row) -> str:
     head = f"{row.name:20} {row.measures:42}"
     if row.failed:
         return f"{head} did not record here: {row.failed}"
-    medians = [median(values) for values in row.slowdowns.values()]
+    medians = [median(values) for values in row.slowdowns.values()] + list(row.at_least.values())
     cells = [
         f"{median(medians):.3f}" if medians else "",
-        f"{max(medians):.2f}" if medians else "",
+        f"{'>' if row.at_least else ''}{max(medians):.2f}" if medians else "",
         f"{median(row.sizes_bytes.values()) / 1e3:,.0f}" if row.sizes_bytes else "",
         f"{median(row.report_s):.2f}" if row.report_s else "",
         f"{median(row.cpu_errors):.1f}" if row.cpu_errors else "",
         f"{median(row.memory_errors):.1f}" if row.memory_errors else "",
     ]
-    return head + "".join(f"{cell:>10}" for cell in cells)
+    gave_up = "; ".join(f"{program} failed: {why}" for program, why in row.gave_up.items())
+    return head + "".join(f"{cell:>10}" for cell in cells) + f"  {gave_up}".rstrip()
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -179,7 +221,8 @@ def table(rows: Sequence[Row]) -> str:
         lines += [f"CPython {python}", f"{'':63}" + "".join(f"{title:>10}" for title in titles)]
         lines += [line_of(row) for row in rows if row.python == python]
     lines.append(
-        "slowdown, KB, report: medians over the programs; worst: the highest median of a program; errors: medians"
+        "slowdown, KB, report: medians over the programs; worst: the highest median of a program (>: it was ended, and counts "
+        "with the time that it had); errors: medians"
     )
     return "\n".join(lines)
 

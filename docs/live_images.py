@@ -63,7 +63,7 @@ def _recorded(trace: Path) -> Iterator[Path]:
 
 async def _drawn(trace: Path, size: tuple[int, int], keys: tuple[str, ...]) -> str:
     """The terminal as SVG."""
-    asked = Asked(str(trace), "lines", 10.0, 1.0, Selection(), None, 20, "")
+    asked = Asked("lines", 10.0, 1.0, Selection(), None, 20, "")
     app = LiveApp(asked, Readings(asked, Following(str(trace))))
     async with app.run_test(size=size) as pilot:
         await pilot.pause(_READING_S)

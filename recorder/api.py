@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-_SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
+SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
 _CONTROL_NAME = "control"
 #: How long each step of a call waits for a recorder that is busy or stopped.
 _TIMEOUT_US = 1_000_000
@@ -90,7 +90,7 @@ def set_marks(marks: Sequence[tuple[object, int, int]]) -> None:
 
 def tell_source(file: str, title: str, text: str) -> None:
     """Tells the recorder the text of code that no file holds, such as a cell of a notebook: ``file`` is the name that it was
-    compiled with, ``title`` the name that reports show. If all three are longer than 65 KB (as JSON), the text is left out, and
+    compiled with, ``title`` the name that reports show. If they are longer than 65 KB together (as JSON), the text is left out, and
     counted if the code is on a stack."""
     if recording_folder():
         import json
@@ -151,20 +151,26 @@ def _as_text(value: object) -> str:
 def trace_path() -> str:
     """The trace that this process is recorded to, as its recorder says: with ``%p``, the folder has another name. "" if it is
     not recorded, or the recorder does not answer."""
-    answer = _ask({"command": "status"}, True)
-    if not answer:
+    folder = recording_folder()
+    if not folder:
         return ""
     try:
-        import json
-
-        return str(json.loads(answer)["output"])
+        return output_of(folder, _TIMEOUT_US)
     except Exception:  # as in _ask
         return ""
 
 
+def output_of(folder: str, timeout_us: int) -> str:
+    """The trace that the recording in ``folder`` writes, as its recorder says. Raises OSError, ValueError, KeyError and
+    TypeError where that is no answer of a recorder."""
+    import json
+
+    return str(json.loads(exchange(folder, {"command": "status"}, timeout_us))["output"])
+
+
 def recording_folder() -> str:
     """The folder of the recording; "" if there is none."""
-    spool = os.environ.get(_SPOOL_VARIABLE)
+    spool = os.environ.get(SPOOL_VARIABLE)
     return attached_folder or (os.path.dirname(spool) if spool else "")  # noqa: PTH120 (pathlib is not loaded)
 
 

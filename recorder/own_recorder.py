@@ -225,8 +225,9 @@ def started(path: str, options: list[str]) -> Recorder | None:
         say("not found. Install the package in this program's environment, or put scalene-record on PATH")
         return None
     words = [tool, "--pid", str(os.getpid()), "-o", path, *options]  # with --pid, no option can start a program
-    left_out = ("PYTHONHOME", "SCALENE_TRACE_SPOOL")  # the latter of a recorder that has ended
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    if api.SPOOL_VARIABLE in environment:  # of a recorder that has ended; the shim would set again what is missing
+        environment[api.SPOOL_VARIABLE] = ""
     read, write = os.pipe()
     recorder = Recorder(path, read)
     try:
@@ -272,7 +273,7 @@ def _tool() -> str | None:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from a later one of the same name; None if there is none."""
+    """As :func:`scalene_trace.formats.identity.identity_of`, without its imports; None if there is no such file."""
     try:
         found = os.stat(path)  # noqa: PTH116 (pathlib is not loaded)
     except OSError:

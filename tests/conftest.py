@@ -40,9 +40,6 @@ FIGURES = (*SEATS_TAKEN, "samples")
 #: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
-#: On how many interpreters `make test` runs a test of tests/acceptance, and any other test; each runs on others.
-MOST_INTERPRETERS = 2
-MOST_OTHERS = 1
 STARTED_S = time.monotonic()
 
 
@@ -82,19 +79,16 @@ def versions_here() -> tuple[tuple[int, ...], ...]:
 def is_drawn(item: pytest.Item) -> bool:
     """Whether `make test` and `make measure` run a test on its interpreter.
 
-    Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many. A test of
-    ``shares_interpreters`` that has other parameters runs each combination of those on one, so that the combinations share
-    the interpreters, and so do tests that hold figures or are not in tests/acceptance. `make stress` runs the rest.
+    Each test runs on one of those that are here, drawn by its name and its other parameters, so that all get about as many.
+    `make stress` runs the rest.
     """
-    params = dict(getattr(getattr(item, "callspec", None), "params", {}))
-    python = next((params.pop(name) for name in PARAMETERS if name in params), None)
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    python = next((params[name] for name in PARAMETERS if name in params), None)
     versions = versions_here()
     if not isinstance(python, Interpreter) or python.version not in versions:
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-    is_one = item.get_closest_marker("figures") or (params and item.get_closest_marker("shares_interpreters"))
-    runs_on = MOST_OTHERS if is_one or "acceptance" not in item.path.parts else MOST_INTERPRETERS
-    return (turn + versions.index(python.version)) % len(versions) < runs_on
+    return (turn + versions.index(python.version)) % len(versions) == 0
 
 
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]

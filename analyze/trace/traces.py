@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ...formats.errors import OutOfMemory, TraceChanged, TraceDamaged
+from ...formats.identity import identity_of
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
 from . import catalogue, contents, memory, queries, views
@@ -52,16 +53,8 @@ class TraceFile:
     identity: tuple[int, ...]
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
 def _checked(path: Path) -> TraceFile:
-    identity = _identity(path)  # before the check: what changes during it is seen, too
+    identity = identity_of(path)  # before the check: what changes during it is seen, too
     return TraceFile(path, check_trace(path), identity)
 
 
@@ -156,7 +149,7 @@ def _open(
 def _check_unchanged(files: Sequence[TraceFile]) -> None:
     """Raises TraceChanged if one of the files is no longer the one that was checked."""
     for file in files:
-        if _identity(file.path) != file.identity:
+        if identity_of(file.path) != file.identity:
             raise TraceChanged(file.path)
 
 

@@ -122,9 +122,10 @@ class LiveApp(App[None]):
         """What the reader has found; it is shown if it is still wanted."""
         if wanted.is_new:
             self._next_s = time.monotonic() + self._readings.pause_s
-        box = self.query_one("#message", Static)
-        box.update(Text(clean(message)))
-        box.display = bool(message)
+        if wanted.is_new or message:
+            box = self.query_one("#message", Static)
+            box.update(Text(clean(message)))
+            box.display = bool(message)
         if (wanted.window_s, wanted.view) != (self._window_s, self._view.name):
             self._again()
         elif reading is not None and not (wanted.is_new and self._is_frozen):

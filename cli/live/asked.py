@@ -21,7 +21,6 @@ class Asked:
     """``view``: a key of :data:`.tables.VIEWS`; ``window_s``: seconds before now that figures are of, None = all; ``limit``:
     the most rows; ``text``: what rows must have in their names."""
 
-    target: str
     view: str
     window_s: float | None
     refresh_s: float
@@ -43,17 +42,19 @@ class Readings:
         """A reading of now. Raises ControlError and what opening a trace raises."""
         begun_s = time.monotonic()
         try:
-            status = self._following.take()
-            of = (status, window_s, view)
-            if self._last is None or self._last[0] != of:
-                self._last = of, self._read(status, window_s, view)
-            return self._last[1]
+            return self._of(self._following.take(), window_s, view)
         finally:
             self.pause_s = max(self._asked.refresh_s, _TIMES_AS_LONG * (time.monotonic() - begun_s))
 
     def again(self, window_s: float | None, view: str) -> Reading | None:
         """The last snapshot, read for another view or window, without a new one; None = there is none."""
-        return self._read(self._last[1].status, window_s, view) if self._last else None
+        return self._of(self._last[1].status, window_s, view) if self._last else None
+
+    def _of(self, status: Status, window_s: float | None, view: str) -> Reading:
+        of = (status, window_s, view)
+        if self._last is None or self._last[0] != of:
+            self._last = of, self._read(status, window_s, view)
+        return self._last[1]
 
     def _read(self, status: Status, window_s: float | None, view: str) -> Reading:
         for left in reversed(range(_TRIES)):

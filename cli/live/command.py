@@ -83,7 +83,7 @@ def live(
     """Show a recording while it runs: lines, functions, memory, threads and processes.
 
     The recorder is asked for snapshots of the trace, at most as often as --refresh says. The program is not stopped.
-    On a terminal, keys choose the table, its order and its window of time (pip install 'scalene-trace[live]').
+    On a terminal, keys choose the table, its order and its window of time (extra live: pip install 'scalene-trace[live]').
     Elsewhere, the table is printed again and again.
 
     Examples:
@@ -99,8 +99,8 @@ def live(
     gc.enable()  # unlike other commands, this one goes on
     when = checked_color(color, no_color)
     selection = selection_of(process=process, thread=thread, include=include, exclude=exclude, all_files=all_files)
-    asked = Asked(target, view, window_s or None, checked_refresh(refresh_s), selection, sort, limit, text)
-    check_asked(asked)
+    asked = Asked(view, window_s or None, refresh_s, selection, sort, limit, text)
+    _check(asked)
     try:
         readings = Readings(asked, Following(target))
         if table or count is not None or not _is_interactive():
@@ -110,19 +110,14 @@ def live(
         raise UsageError(str(error)) from error
 
 
-def checked_refresh(refresh_s: float) -> float:
-    """Raises UsageError."""
-    if not _SHORTEST_S <= refresh_s < 1e6:
-        raise UsageError(f"--refresh is a number of seconds, at least {_SHORTEST_S}.")
-    return refresh_s
-
-
-def check_asked(asked: Asked) -> None:
-    """Raises UsageError for a view or a column that does not exist."""
+def _check(asked: Asked) -> None:
+    """Raises UsageError for a view or a column that does not exist, and for impossible times."""
     from .tables import VIEWS
 
+    if not _SHORTEST_S <= asked.refresh_s < 1e6:
+        raise UsageError(f"--refresh is a number of seconds, at least {_SHORTEST_S}.")
     if asked.view not in VIEWS:
-        raise UsageError(f"--view {asked.view} is not known. It can be {', '.join(VIEWS)}.")
+        raise UsageError(f"--view {asked.view} is not known. It can be {', '.join(VIEW_NAMES)}.")
     titles = VIEWS[asked.view].sortable()
     if asked.sort is not None and asked.sort not in titles:
         raise UsageError(f"Cannot sort {asked.view} by {asked.sort}. Columns: {', '.join(titles)}.")

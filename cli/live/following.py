@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...recorder.control.by_pid import recording_of
+from ...formats.identity import identity_of
+from ...recorder.attached.recording import recording_of
 from ...recorder.control.client import ask, find_recording
 from ...recorder.errors import CommandRefused, ControlError
 from ...recorder.folder.output import is_live
 
 RECORDING, PAUSED, WAITING, ENDED = "recording", "paused", "waiting for the recorder", "ended"
-#: A snapshot takes as long as the recording is large. A recorder may have been stopped meanwhile.
+#: A snapshot takes as long as the recording is large. A recorder may be stopped before it is done.
 _SNAPSHOT_S = 300.0
 _MOST_PID_DIGITS = 10
 
@@ -23,16 +23,14 @@ _MOST_PID_DIGITS = 10
 @dataclass(frozen=True)
 class Status:
     """What is known of the recording. ``trace``: the file that has its snapshot, or what it recorded in all; ``version``:
-    differs when that file does; ``recorded_s``: how long it was when asked, None = it has ended; ``taken_s``: seconds that
-    the recorder took for the snapshot; ``note``: a sentence if there is no newer one, or if the recorder has died, so that
-    the trace lacks what came after its last snapshot."""
+    differs when that file does; ``recorded_s``: how long it was when asked, None = it has ended; ``note``: a sentence if
+    there is no newer snapshot, or if the recorder has died, so that the trace lacks what came after its last one."""
 
     state: str
     trace: Path
-    version: tuple[int, int]
+    version: tuple[int, ...]
     recorded_s: float | None
     pid: int | None
-    taken_s: float
     note: str = ""
 
 
@@ -44,26 +42,27 @@ class Following:
         is_pid = target.isdecimal() and len(target) <= _MOST_PID_DIGITS and not os.path.exists(target)  # noqa: PTH110
         self._target = target
         self._pid = int(target) if is_pid else None
-        self._folder = self._found()
         self._last: Status | None = None
+        self._folder = self._found()
 
     def take(self) -> Status:
         """Has a snapshot written. While the recorder lives and gives none, as when it writes the trace at the end, the state is
         "waiting for the recorder". Without a recorder, it is "ended" and the trace is what it has left; a new recording of the
         same trace is found. Raises ControlError when nothing was ever written."""
-        begun_s = time.monotonic()
         try:
             if not is_live(self._folder):
                 self._folder = self._found()
             status = ask(self._folder, {"command": "status"})  # whoever answers this may take its time for the snapshot
             answer = ask(self._folder, {"command": "snapshot"}, _SNAPSHOT_S)
-            self._last = _status(status, answer, time.monotonic() - begun_s)
+            self._last = _status(status, answer)
         except ControlError as error:
             self._last = self._without(error)
         return self._last
 
     def _found(self) -> Path:
-        return find_recording(Path(self._target)) if self._pid is None else recording_of(self._pid)
+        if self._pid is None:
+            return find_recording(Path(self._target))
+        return find_recording(self._last.trace) if self._last else recording_of(self._pid)
 
     def _without(self, error: ControlError) -> Status:
         """The status after a recorder gave no snapshot."""
@@ -73,27 +72,19 @@ class Following:
         if is_live(self._folder):
             return replace(last, state=WAITING, note=str(error) if isinstance(error, CommandRefused) else "")
         note = str(error) if self._folder.exists() else ""  # a recorder that is killed leaves what it recorded
-        return Status(ENDED, last.trace, _version(last.trace) or last.version, None, last.pid, 0.0, note)
+        return Status(ENDED, last.trace, identity_of(last.trace) or last.version, None, last.pid, note)
 
 
-def _status(status: dict[str, Any], answer: dict[str, Any], taken_s: float) -> Status:
-    """What the recorder said. Raises ControlError if it is none."""
+def _status(status: dict[str, Any], answer: dict[str, Any]) -> Status:
+    """What the recorder said. Raises ControlError if it is not a recorder."""
     try:
         trace, pid, recorded_s = Path(str(answer["output"])), int(status["pid"]), float(status["recorded_s"])
         is_paused = bool(status["paused"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ControlError("The answer is not that of a recorder. Is the control socket another program's?") from error
-    version = _version(trace)
-    if version is None:
+    version = identity_of(trace)
+    if not version:
         raise ControlError(f"The snapshot {trace} cannot be found. Was it moved?")
     if not (math.isfinite(recorded_s) and 0 <= recorded_s < 1e9 and 0 < pid < 1 << 31):
         raise ControlError("The answer is not that of a recorder. Is the control socket another program's?")
-    return Status(PAUSED if is_paused else RECORDING, trace, version, recorded_s, pid, taken_s)
-
-
-def _version(trace: Path) -> tuple[int, int] | None:
-    try:
-        found = trace.stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_ino, found.st_mtime_ns
+    return Status(PAUSED if is_paused else RECORDING, trace, version, recorded_s, pid)

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ...analyze.results.report import WAIT_WORDS
 from ...analyze.results.trace import TraceInfo
 from ...formats.units import counted, megabytes, percent, seconds
+from ..render.recording import command_line
 from ..render.report.columns import time_range
+from ..render.report.remarks import outside_cpu
 from ..render.table import joined, wrap
-from ..render.text import Screen, clean, cpu_parts, cut, sparkline
+from ..render.text import CLASS_WORDS, Screen, clean, cpu_parts, cut, sparkline
 from .following import ENDED
 from .reading import Reading
-from .tables import MEMORY, of_core
+from .tables import of_core
 
-_CLASSES = ("Python", "native", "unclassified", "system")
 _LEAST_SPARKS, _MOST_SPARKS = 10, 60
 
 
@@ -32,17 +34,14 @@ class Shown:
 def heading(reading: Reading, asked: Shown, screen: Screen) -> list[str]:
     """What is recorded; CPU time and waits in the window; memory over time; losses, where there are any."""
     report = reading.report
-    lines = [screen.paint(cut(_program(report.traces[0]), screen.width), "bold")]
+    lines = [screen.paint(cut(command_line(report.traces[0]), screen.width), "bold")]
     separator = screen.glyph(" · ", " | ")
     lines += joined(list(_facts(reading, asked)), separator, screen.width)
     lines += joined(list(_cpu(reading)), separator, screen.width)
+    lines += [cut(each, screen.width) for each in [outside_cpu(report)] if each]
     lines += _memory(reading, screen)
     lines += [screen.paint(line, "error") for line in wrap(clean(reading.status.note), screen.width) if line]
     return [*lines, *_losses(report.traces[0], screen)]
-
-
-def _program(trace: TraceInfo) -> str:
-    return " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
 
 
 def _facts(reading: Reading, asked: Shown) -> Iterator[str]:
@@ -52,7 +51,7 @@ def _facts(reading: Reading, asked: Shown) -> Iterator[str]:
     yield f"{seconds(trace.wall_s)} recorded"
     since = "since the start"
     yield f"last {seconds(reading.window_s)}" if reading.report.query["from_s"] is not None else since
-    if reading.view == MEMORY.name and reading.report.query["from_s"] is not None:
+    if reading.of_rows is not reading.report:
         yield f"table: {since}"
     yield (
         counted(trace.processes, "process", "processes")
@@ -71,12 +70,11 @@ def _cpu(reading: Reading) -> Iterator[str]:
     if whole is None:
         yield "CPU not recorded" if totals.cpu_s is None else "CPU 0 %"
     else:
-        parts = zip(_CLASSES, cpu_parts(totals), strict=True)
+        parts = zip(CLASS_WORDS, cpu_parts(totals), strict=True)
         shares = [f"{name} {percent(part, totals.cpu_s):.0f}" for name, part in parts if part]
         yield f"CPU {whole:,.0f} %{' of a processor: ' if shares else ''}{', '.join(shares)}"
-    waits = totals.waits
-    named = (("GIL", waits.gil_s), ("runnable", waits.runnable_s), ("disk", waits.disk_s), ("sleep", waits.sleep_s))
-    found = [f"{name} {of_core(time_s, reading.window_s) or 0:,.0f} %" for name, time_s in named if time_s]
+    named = {word: getattr(totals.waits, f"{name}_s") for name, word in WAIT_WORDS.items()}
+    found = [f"{word} {of_core(time_s, reading.window_s) or 0:,.0f} %" for word, time_s in named.items() if time_s]
     if found:
         yield f"waits of all threads: {', '.join(found)}"
 

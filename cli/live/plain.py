@@ -32,7 +32,7 @@ def print_tables(asked: Asked, readings: Readings, screen: Screen, count: int | 
             if not number:
                 raise
             continue
-        lines = list(table_lines(reading, asked, screen, _rows(asked, screen)))
+        lines = list(table_lines(reading, asked, screen, _height(screen)))
         if screen.is_cut:
             write(_CLEAR)
         elif number:
@@ -43,8 +43,8 @@ def print_tables(asked: Asked, readings: Readings, screen: Screen, count: int | 
             return
 
 
-def _rows(asked: Asked, screen: Screen) -> int:
-    """Rows and lines above them: a terminal shows what fits."""
+def _height(screen: Screen) -> int:
+    """The lines that the terminal shows; 0 = no limit."""
     height = shutil.get_terminal_size((0, 0)).lines if screen.is_cut and sys.stdout.isatty() else 0
     return height - 1 if height > 1 else 0
 

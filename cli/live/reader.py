@@ -1,4 +1,4 @@
-"""A thread that takes readings for the app: one at a time, and of what was asked for meanwhile, only the last."""
+"""A thread that takes readings for the app, one at a time. Of what is asked for while it reads, it takes only the last."""
 
 from __future__ import annotations
 

@@ -35,13 +35,15 @@ class Process:
 
 @dataclass(frozen=True)
 class Reading:
-    """The figures of a window. ``window_s``: its length in seconds; ``rows``: those of the ``view``."""
+    """The figures of a window. ``window_s``: its length in seconds; ``rows``: those of the ``view``; ``of_rows``: the report that
+    has the totals of these, which is since the start for memory, because what is alive may be older than the window."""
 
     status: Status
     report: Report
     window_s: float
     view: str
     rows: Sequence[Any]
+    of_rows: Report
 
     @cached_property
     def longest_s(self) -> float:
@@ -58,15 +60,16 @@ class Reading:
 def read(status: Status, selection: Selection, window_s: float | None, view: str) -> Reading:
     """Reads the rows of ``view``, a key of ROWS, in the last ``window_s`` seconds of the snapshot; None = all of it. Raises
     what opening a trace raises."""
-    end_s = status.recorded_s
+    whole, end_s = selection, status.recorded_s
     if end_s is None and window_s is not None:
         end_s = build_info([status.trace], {}).traces[0]["wall_s"]
-    from_s = None if window_s is None or end_s is None or end_s <= window_s else end_s - window_s
-    selection = replace(selection, from_s=from_s)
-    report = build_report([status.trace], selection)
-    wall_s = report.traces[0].wall_s or 0.0
-    window_s = max(wall_s - (from_s or 0.0), 0.0)
-    return Reading(status, report, window_s, view, ROWS[view](status.trace, selection, report))
+    if window_s is not None and end_s is not None and end_s > window_s:
+        selection = replace(whole, from_s=end_s - window_s)
+    report = of_rows = build_report([status.trace], selection)
+    if view == "memory" and selection != whole:
+        of_rows = build_report([status.trace], whole)
+    length_s = max((report.traces[0].wall_s or 0.0) - (selection.from_s or 0.0), 0.0)
+    return Reading(status, report, length_s, view, ROWS[view](status.trace, selection, of_rows), of_rows)
 
 
 def _lines(trace: Path, selection: Selection, report: Report) -> Sequence[Any]:
@@ -78,9 +81,7 @@ def _functions(trace: Path, selection: Selection, report: Report) -> Sequence[An
 
 
 def _memory(trace: Path, selection: Selection, report: Report) -> Sequence[Any]:
-    """Lines with what they have allocated since the start: what is alive may be older than the window."""
-    if selection.from_s is not None:
-        report = build_report([trace], replace(selection, from_s=None))
+    """Lines that have allocated, or whose memory has grown."""
     return [row for row in report.lines if row.alloc_bytes or row.growth_bytes]
 
 

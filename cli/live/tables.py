@@ -8,10 +8,11 @@ from pathlib import PurePath
 from typing import Any
 
 from ...analyze.results.report import Line
-from ...analyze.results.threads import ThreadInfo
 from ...formats.units import megabytes, per_second, seconds
-from ..render.table import estimated
+from ..render.processes import command_text
+from ..render.report.columns import allocated, at_peak, held, uncertain
 from ..render.text import Screen, bar, clean, clean_name, cpu_parts
+from ..render.threads import started_at, waits_in
 from .reading import Process, Reading
 
 #: A figure of a row, to sort by; None = it has none.
@@ -22,8 +23,8 @@ _BAR = 10
 @dataclass(frozen=True)
 class Column:
     """A column. ``text`` makes a row's cell, cleaned; ``figure``: what it is sorted by, None = it is not; ``least``: the width
-    of the screen from which on it is shown; ``is_number``: aligned to the
-    right; ``is_rare``: shown only where a row has it."""
+    of the screen from which on it is shown; ``is_number``: aligned to the right; ``is_rare``: shown only if
+    a row has it."""
 
     title: str
     text: Callable[[Any, Reading, Screen], str]
@@ -108,8 +109,7 @@ def _cpu_figure(row: Any, reading: Reading) -> float | None:
 
 def _cpu(row: Line, reading: Reading, screen: Screen) -> str:
     """With a mark where its standard error is more than a quarter of it."""
-    is_uncertain = 4 * (row.cpu_error_s or 0.0) > (row.cpu_s or 0.0)
-    return _percent(_cpu_figure(row, reading), "~" if is_uncertain else "")
+    return _percent(_cpu_figure(row, reading), uncertain(row))
 
 
 def _split(row: Any, reading: Reading, screen: Screen) -> str:
@@ -124,12 +124,8 @@ def _waits(title: str, name: str, least: int) -> Column:
     return _numbers(title, lambda row, reading, _: _percent(_wait(name)(row, reading)), _wait(name), least)
 
 
-def _kept(row: Line, reading: Reading, screen: Screen) -> str:
-    return estimated(row.live_at_end_bytes or None, row.live_at_end_error_bytes, row.live_unseen_bytes)
-
-
-def _allocated(row: Line, reading: Reading, screen: Screen) -> str:
-    return estimated(row.alloc_bytes or None, row.alloc_error_bytes, row.alloc_unseen_bytes)
+def _alive(row: Line, reading: Reading, screen: Screen) -> str:
+    return held(row, reading.of_rows)
 
 
 def _rate(row: Line, reading: Reading) -> float | None:
@@ -154,17 +150,8 @@ def _short_place(row: Line, reading: Reading, screen: Screen) -> str:
     return f"{clean(name)}:{row.line}"
 
 
-def _name_of(row: ThreadInfo) -> str:
-    return clean_name(row.shown_name or "")
-
-
 def _command(row: Process) -> str:
-    words = row.info.command or [row.info.executable or "(unknown)"]
-    return "  " * min(row.info.depth, 12) + clean(" ".join([PurePath(words[0]).name, *words[1:]]))
-
-
-def _started(row: ThreadInfo) -> str:
-    return f"{clean(PurePath(row.started_file).name)}:{row.started_line}" if row.started_file else ""
+    return "  " * min(row.info.depth, 12) + command_text(row.info)
 
 
 def _field_of_process(name: str) -> Figure:
@@ -186,6 +173,8 @@ def _field(name: str) -> Figure:
 # ---- views -----------------------------------------------------------------------------------------------------------
 
 _CPU = _numbers("CPU %", _cpu, _cpu_figure)
+#: Of threads and processes, whose errors are not known.
+_CPU_SUM = _time("CPU %", "cpu_s")
 _PARTS = (
     _time("Python", "python_s", 120),
     _time("native", "native_s", 120),
@@ -193,7 +182,7 @@ _PARTS = (
     replace(_time("unclassified", "unclassified_s", 120), is_rare=True),
 )
 _SPLIT = Column("", _split, least=70)
-_RATE = _numbers("allocated", _rate_text, _rate, 100)
+_RATE = _numbers("allocated/s", _rate_text, _rate, 100)
 _LINE = Column("line", _short_place, lambda row, _: f"{row.file or ''}:{row.line or 0:9}")
 _SOURCE = Column("source", _as_text(lambda row: clean((row.source or "").strip())), least=60)
 _IN = Column("function", _as_text(lambda row: clean(row.function or "")), _field("function"), 150)
@@ -220,7 +209,7 @@ LINES = View(
         _SPLIT,
         _WAIT,
         _RATE,
-        _numbers("kept", _kept, _field("live_at_end_bytes"), 140),
+        _numbers("alive", _alive, _field("live_at_end_bytes"), 140),
         _LINE,
         _IN,
         _SOURCE,
@@ -238,8 +227,8 @@ FUNCTIONS = View(
         _SPLIT,
         _WAIT,
         _RATE,
-        Column("function", _as_text(lambda row: clean(row.function or "")), _field("function")),
-        Column("line", _short_place, lambda row, _: f"{row.file or ''}:{row.line or 0:9}"),
+        replace(_IN, least=0),
+        _LINE,
     ),
     lambda row: (row.file, row.function, row.first_line),
     _words_of_line,
@@ -248,11 +237,9 @@ FUNCTIONS = View(
 MEMORY = View(
     "memory",
     (
-        _numbers("alive", _kept, _field("live_at_end_bytes")),
-        _numbers("at peak", lambda row, _, __: estimated(
-            row.live_at_peak_bytes or None, row.live_at_peak_error_bytes, row.live_unseen_bytes
-        ), _field("live_at_peak_bytes"), 100),
-        _numbers("allocated", _allocated, _field("alloc_bytes")),
+        _numbers("alive", _alive, _field("live_at_end_bytes")),
+        _numbers("at peak", lambda row, reading, _: at_peak(row, reading.of_rows), _field("live_at_peak_bytes"), 100),
+        _numbers("allocated", lambda row, reading, _: allocated(row, reading.of_rows), _field("alloc_bytes")),
         _numbers("growth", lambda row, _, __: megabytes(row.growth_bytes) if row.growth_bytes else "", _field("growth_bytes"), 90),
         _numbers(
             "leaks", lambda row, _, __: per_second(row.leak_bytes_per_s) if row.leak_bytes_per_s else "",
@@ -267,7 +254,7 @@ MEMORY = View(
 THREADS = View(
     "threads",
     (
-        _numbers("CPU %", lambda row, reading, _: _percent(_cpu_figure(row, reading)), _cpu_figure),
+        _CPU_SUM,
         *_PARTS,
         _WAIT,
         _waits("sleep", "sleep_s", 90),
@@ -276,9 +263,9 @@ THREADS = View(
         _waits("disk", "disk_s", 110),
         _numbers("process", _as_text(lambda row: str(row.process)), lambda row, _: -row.process),
         _numbers("tid", _as_text(lambda row: _number(row.tid)), lambda row, _: -(row.tid or 0), 90),
-        Column("name", _as_text(_name_of), lambda row, _: row.shown_name or ""),
-        Column("waits in", _as_text(lambda row: clean_name(row.waits_in or "")), _field("waits_in"), 120, is_rare=True),
-        Column("started at", _as_text(_started), lambda row, _: _started(row), 70),
+        Column("name", _as_text(lambda row: clean_name(row.shown_name or "")), lambda row, _: row.shown_name or ""),
+        Column("waits in", lambda row, _, screen: waits_in([row], screen), _field("waits_in"), 120, is_rare=True),
+        Column("started at", _as_text(started_at), lambda row, _: started_at(row), 70),
     ),
     lambda row: (row.process, row.thread),
     lambda row: (row.shown_name, row.started_file, row.waits_in, _number(row.tid)),
@@ -286,16 +273,16 @@ THREADS = View(
 PROCESSES = View(
     "processes",
     (
-        _numbers("CPU %", lambda row, reading, _: _percent(_cpu_figure(row, reading)), _cpu_figure),
+        _CPU_SUM,
         _numbers("CPU", lambda row, _, __: seconds(row.info.cpu_s), _field_of_process("cpu_s")),
-        _numbers("RSS", lambda row, _, __: megabytes(row.info.last_rss_bytes), _field_of_process("last_rss_bytes")),
+        _numbers("RSS now", lambda row, _, __: megabytes(row.info.last_rss_bytes), _field_of_process("last_rss_bytes")),
         _numbers("peak memory", lambda row, _, __: megabytes(row.info.peak_bytes), _field_of_process("peak_bytes"), 90),
         _numbers("growth", lambda row, _, __: megabytes(row.info.growth_bytes), _field_of_process("growth_bytes"), 110),
         _numbers("threads", _as_text(lambda row: str(len(row.threads))), lambda row, _: len(row.threads), 70),
         _numbers("id", _as_text(lambda row: str(row.info.process)), lambda row, _: -row.info.process),
         _numbers("pid", _as_text(lambda row: _number(row.info.pid)), lambda row, _: -(row.info.pid or 0)),
         Column("Python", _as_text(lambda row: clean(row.info.python or "")), _field_of_process("python"), 130),
-        Column("state", _as_text(lambda row: clean(row.info.end or "runs")), _field_of_process("end"), 70),
+        Column("state", _as_text(lambda row: clean(row.info.end or "")), _field_of_process("end"), 70),
         Column("command", _as_text(_command), lambda row, _: _command(row).strip()),
     ),
     lambda row: row.info.process,

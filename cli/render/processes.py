@@ -42,7 +42,7 @@ def process_table(rows: Sequence[ProcessInfo], screen: Screen, is_tree: bool = T
     for number, row in enumerate(rows):
         cells_of_row = (align_right(texts[number], width) for (_, texts), width in zip(columns, widths, strict=True))
         indent = "  " * min(row.depth, 12) * is_tree
-        yield "  ".join(cells_of_row) + "  " + fit(indent + _command(row), room, screen)
+        yield "  ".join(cells_of_row) + "  " + fit(indent + command_text(row), room, screen)
 
 
 def _columns(rows: Sequence[ProcessInfo], screen: Screen) -> list[tuple[str, list[str]]]:
@@ -78,7 +78,7 @@ def _split(row: ProcessInfo, longest_s: float, screen: Screen) -> str:
     return bar(replace(screen, has_color=False), cpu_parts(row), longest_s, 10)
 
 
-def _command(row: ProcessInfo) -> str:
+def command_text(row: ProcessInfo) -> str:
     """The command, with its program as a file name without folders."""
     words = row.command or ([row.executable] if row.executable else [])
     return clean(" ".join([words[0].rpartition("/")[2], *words[1:]])) if words else "(unknown)"

@@ -15,8 +15,7 @@ _MOST_MARKS = 40
 
 def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
     """What was recorded, in two lines where the screen is wide enough, then the losses of the trace."""
-    command = " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
-    yield screen.paint(fit(command, screen.width, screen), "bold")
+    yield screen.paint(fit(command_line(trace), screen.width, screen), "bold")
     facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
     facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
     facts += [counted(trace.processes, "process", "processes"), counted(trace.threads, "thread", "threads")]
@@ -27,6 +26,11 @@ def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
     for loss in trace.losses:
         style = loss.severity if loss.severity in ("error", "loss") else "info"
         yield from (screen.paint(line, style) for line in loss_lines(loss, screen))
+
+
+def command_line(trace: TraceInfo) -> str:
+    """The words of the command."""
+    return " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
 
 
 def loss_lines(loss: Loss, screen: Screen) -> list[str]:

@@ -26,8 +26,10 @@ _STYLES = {
     "info": "96",
     "memory": "92",
 }
-#: Glyphs of the classes of CPU time in a bar, with and without Unicode. They differ without colour too.
-_CLASSES = ("python", "native", "unclassified", "system")
+#: The classes of CPU time, in the order of :func:`cpu_parts`: words for people, and the names of fields and styles.
+CLASS_WORDS = ("Python", "native", "unclassified", "system")
+_CLASSES = tuple(map(str.lower, CLASS_WORDS))
+#: Glyphs of these classes in a bar, with and without Unicode. They differ without colour too.
 _BAR = {True: "█▓?░", False: "#=?-"}
 #: Stands for a bar that would be shorter than half a column.
 _TRACE = {True: "▏", False: "."}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from ...analyze.results.base import Table
@@ -103,13 +103,21 @@ def _thread_row(rows: list[ThreadInfo], times: str, screen: Screen) -> list[str]
     )
     number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
-    libraries = {row.waits_in for row in rows}
-    waits_in = fit(clean_name(libraries.pop() or ""), _NAME_WIDTH, screen) if len(libraries) == 1 else ""
-    waits_in = f"{waits_in}, probably" if any(row.waits_in_guess for row in rows) and waits_in else waits_in
-    place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""
-    cells = [str(first.process), number, tid, name, *map(seconds, (start_s, end_s, *sums)), place]
-    cells.insert(_WAITS_IN, waits_in)
+    cells = [str(first.process), number, tid, name, *map(seconds, (start_s, end_s, *sums)), started_at(first)]
+    cells.insert(_WAITS_IN, waits_in(rows, screen))
     return cells
+
+
+def waits_in(rows: Sequence[ThreadInfo], screen: Screen) -> str:
+    """The library in which all of the threads wait; "" if there is none, or if they differ."""
+    libraries = {row.waits_in for row in rows}
+    found = fit(clean_name(libraries.pop() or ""), _NAME_WIDTH, screen) if len(libraries) == 1 else ""
+    return f"{found}, probably" if any(row.waits_in_guess for row in rows) and found else found
+
+
+def started_at(row: ThreadInfo) -> str:
+    """The line that has started the thread, "" if it is not known."""
+    return f"{clean(PurePath(row.started_file).name)}:{row.started_line}" if row.started_file else ""
 
 
 def _total(values: list[float | None]) -> float | None:

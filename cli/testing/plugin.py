@@ -18,7 +18,6 @@ import pytest
 #: Set for the processes of a run that this plugin has started: the process that started it compares the traces.
 RERUN_VARIABLE = "SCALENE_TRACE_PYTEST"
 _OPTION, _DEFAULT = "--scalene-trace", "trace.parquet"
-_SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
 #: How long a recorder may take to say what it records to: the run depends on it.
 _TIMEOUT_US = 10_000_000
 #: What :func:`_trace_of` has found: the recorder is asked once.
@@ -98,9 +97,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     option = config.option
     if option.scalene_trace is not None and not (option.help or option.version) and (trace := _trace_of(config)):
+        from ...recorder.api import recording_folder
         from .measurement import Measurement
 
-        measurement = Measurement(config, trace, os.path.dirname(os.environ[_SPOOL_VARIABLE]))  # noqa: PTH120
+        measurement = Measurement(config, trace, recording_folder())
         config.pluginmanager.register(measurement, "scalene-trace-measurement")
 
 
@@ -115,15 +115,13 @@ def _trace_of(config: pytest.Config) -> str:
 
 
 def _asked_for_trace() -> str:
-    folder = os.path.dirname(os.environ.get(_SPOOL_VARIABLE, ""))  # noqa: PTH120
+    from ...recorder.api import output_of, recording_folder
+
+    folder = recording_folder()
     error: Exception | None = None
     if folder:
-        import json
-
-        from ...recorder.api import exchange
-
         try:
-            return str(json.loads(exchange(folder, {"command": "status"}, _TIMEOUT_US))["output"])
+            return output_of(folder, _TIMEOUT_US)
         except (OSError, ValueError, KeyError, TypeError) as caught:
             error = caught
     if folder or RERUN_VARIABLE in os.environ:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ...formats.errors import TraceError
+from ...formats.identity import identity_of
 from ...formats.trace.integrity import check_trace
 from ...recorder.control.client import unreachable
 from ...recorder.folder.output import is_live
@@ -59,23 +60,14 @@ def rerun(config: pytest.Config, options: argparse.Namespace) -> int:
         sys.executable,
         *sys.orig_argv[1:],
     ]
-    before = _identity(trace)
+    before = identity_of(Path(trace))
     status = _status_of(recorder, os.environ | {RERUN_VARIABLE: "1"})
     if not baselines or status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return status
-    if _identity(trace) in (None, before):  # the recorder has said why, and passes on the status of the tests
+    if identity_of(Path(trace)) in ((), before):  # the recorder has said why, and passes on the status of the tests
         print(f"--scalene-compare: nothing was compared, because this run has not written {trace}.", file=sys.stderr)
         return pytest.ExitCode.TESTS_FAILED
     return _compare(baselines, trace) or status
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from a later one of the same name; None if there is none."""
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
 
 
 def refusal(folder: str, error: Exception | None) -> str:

@@ -104,7 +104,7 @@ class Commands:
         """With ``hold``, a process resumes the recording, if it is paused, until it takes that back by a pause with ``hold``, or
         ends: it is paused when the last one does. ``held``: such processes keep it on, this one among them."""
         if request.get("hold") is not True:
-            self._holders.clear()  # what somebody says explicitly holds
+            self._holders.clear()  # an explicit command replaces what processes have asked for
             return {"changed": self._set_paused(is_paused)}
         if is_paused:
             was_held = self._holders.leave(pid)

@@ -34,8 +34,6 @@ from tests.support.recording import (
 )
 from tests.support.target_environments import environment_python
 
-pytestmark = pytest.mark.shares_interpreters
-
 WITHIN_PERCENT = 3
 #: The environments with uvloop.
 SERVERS = [Interpreter(environment_python(each, "servers"), each.version) for each in interpreters()]

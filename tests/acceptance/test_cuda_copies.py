@@ -14,8 +14,6 @@ from tests.support.native import build
 from tests.support.recording import Json, Recording, bare, line_of, lines_of, losses, record, report, rows, run, target
 from tests.support.scripted_cuda import Scripted, scripted_cuda
 
-pytestmark = pytest.mark.shares_interpreters
-
 ZERO = {"h2d_bytes": 0, "d2h_bytes": 0, "d2d_bytes": 0, "h2h_bytes": 0, "unified_bytes": 0}
 DEVICE_FIELDS = (
     *("device_copy_bytes", "device_copy_s", "device_sync_s", "device_alloc_bytes", "device_live_at_peak_bytes"),

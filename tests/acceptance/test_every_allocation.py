@@ -11,8 +11,6 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import build, library
 from tests.support.recording import Json, Recording, analyze, json, line_of, lines_of, record, report, rows, target
 
-pytestmark = pytest.mark.shares_interpreters
-
 EXACT = ["--alloc-interval", "1"]
 GIB = 1 << 30
 SCENARIOS = (

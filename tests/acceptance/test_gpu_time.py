@@ -31,8 +31,6 @@ from tests.support.recording import (
 from tests.support.recording import record_command as command_of
 from tests.support.scripted_gpu import ALL, SECOND_US, SIXTH_US, ScriptedGpu, scripted_gpu, spinning_cuda
 
-pytestmark = pytest.mark.shares_interpreters
-
 MIB = 1 << 20
 WITHIN_POINTS = 5
 

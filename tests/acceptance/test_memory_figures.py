@@ -9,8 +9,6 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, line_of, lines_of, record, report, rows, target
 
-pytestmark = pytest.mark.shares_interpreters
-
 THRESHOLD_BYTES = 10_485_767
 
 

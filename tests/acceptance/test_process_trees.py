@@ -9,8 +9,6 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, figure, hold_median, record, report, rows, target, total
 
-pytestmark = pytest.mark.shares_interpreters
-
 #: How the processes are started, and the cause that some of them must have.
 CAUSES = {
     "fork": "fork",

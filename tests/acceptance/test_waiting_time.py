@@ -32,8 +32,6 @@ from tests.support.recording import (
     tool,
 )
 
-pytestmark = pytest.mark.shares_interpreters
-
 WITHIN_PERCENT = 3
 CLASSES = ("sleep_s", "disk_s", "runnable_s", "gil_s")
 

@@ -19,6 +19,15 @@ _LEAST_WAIT = 0.1
 _LEAST_MEMORY, _LEAST_BYTES = 0.1, 10_000_000
 
 
+def outside_cpu(report: Report) -> str:
+    """The CPU time that no line of the program's own code has, in a sentence; "" if it is not worth one."""
+    outside_s, whole_s = report.unattributed.cpu_s or 0.0, report.totals.cpu_s
+    if not whole_s or outside_s < LEAST_SHARE * whole_s:
+        return ""
+    share = percent(outside_s, whole_s)
+    return f"{share:.1f} % of the CPU time was spent outside the program's own code{_packages(report)}."
+
+
 def _packages(report: Report) -> str:
     """Which packages that was, with their shares of all CPU time."""
     found = [each for each in report.outside or [] if each.cpu_percent >= _LEAST_PERCENT]
@@ -71,13 +80,8 @@ def remarks(report: Report, files: list[ShownFile], all_lines: bool, screen: Scr
     )
     if not has_samples:
         notes.append("The trace has no samples: the program was too short, or the samplers were off or paused.")
-    outside_s = report.unattributed.cpu_s or 0.0
-    if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
-        hint = "" if report.query["all"] else " --all shows library code too."
-        share = percent(outside_s, report.totals.cpu_s)
-        notes.append(
-            f"{share:.1f} % of the CPU time was spent outside the program's own code{_packages(report)}.{hint}"
-        )
+    if outside := outside_cpu(report):
+        notes.append(outside + ("" if report.query["all"] else " --all shows library code too."))
     notes += _waits_outside(report)
     if memory := _memory_outside(report):
         notes.append(f"Outside the program's own code, {memory}.")

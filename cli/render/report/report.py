@@ -13,7 +13,7 @@ from ..memory import leak_table
 from ..native import line_note
 from ..recording import trace_lines
 from ..table import estimated, joined
-from ..text import Screen, bar, cells, clean, cpu_parts, fit, fit_left, sparkline
+from ..text import CLASS_WORDS, Screen, bar, cells, clean, cpu_parts, fit, fit_left, sparkline
 from .columns import LINE, Column, allocated, at_peak, columns_for, held, time_range, uncertain, used
 from .findings import findings_text
 from .legend import legend, marks_in
@@ -24,7 +24,7 @@ _INDENT = 20  #: what stands before the facts of the totals
 #: From this part of the waiting time, and these seconds, on, waits without a Python stack are named.
 _LEAST_IDLE, _LEAST_IDLE_S = 0.05, 0.1
 #: The classes of CPU time in the order of their bar; the least share, in percent, from which on one that is rare is named.
-_CLASSES, _LEAST_OPEN = ("Python", "native", "unclassified", "system"), 0.05
+_LEAST_OPEN = 0.05
 _NO_SOURCE = "(source not in the trace)"
 #: Estimated sizes by the title of their column.
 _SIZES: dict[str, Callable[[Line, Report], str]] = {"at end": held, "at peak": at_peak, "allocated": allocated}
@@ -108,14 +108,14 @@ def _totals(report: Report, screen: Screen) -> Iterator[str]:
         yield "CPU      not recorded"
         return
     parts = cpu_parts(totals)
-    found = [(name, percent(part, totals.cpu_s)) for name, part in zip(_CLASSES, parts, strict=True)]
+    found = [(name, percent(part, totals.cpu_s)) for name, part in zip(CLASS_WORDS, parts, strict=True)]
     found = [(name, share) for name, share in found if name != "unclassified" or share >= _LEAST_OPEN]
     shares = [f"{screen.paint(name, name.lower())} {_whole(name, share)} %" for name, share in found]
     width = _headline(screen)
     below = []
     if screen.width >= 110:
         shares += [f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)"] if totals.gc_s else []
-    elif len(found) == len(_CLASSES):
+    elif len(found) == len(CLASS_WORDS):
         below = [" " * _INDENT + shares.pop(2)]
     shown = bar(screen, parts, totals.cpu_s, width) + "  " if width else ""
     yield f"CPU      {seconds(totals.cpu_s):>9}  {shown}{'  '.join(shares)}"

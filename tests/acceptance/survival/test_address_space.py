@@ -12,8 +12,6 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import build
 from tests.support.recording import Recording, bare, losses, record, report, run, target
 
-pytestmark = pytest.mark.shares_interpreters
-
 #: Every allocation is sampled, so that hundreds of chunks are written.
 EXACT = ["--alloc-interval", "1", "--cpu-interval", "1ms"]
 #: One heap for all threads: how many there are else depends on chance, and each reserves 64 MiB.

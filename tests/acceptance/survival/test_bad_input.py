@@ -31,8 +31,6 @@ from tests.support.recording import (
     total,
 )
 
-pytestmark = pytest.mark.shares_interpreters
-
 HELLO = ["-c", "print('hello')"]
 RECORDER_FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and foreign owners need root")

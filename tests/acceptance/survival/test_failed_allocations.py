@@ -11,8 +11,6 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import embedding, library
 from tests.support.recording import Recording, bare, record, rows, run, target, tool
 
-pytestmark = pytest.mark.shares_interpreters
-
 EXACT = ["--alloc-interval", "1"]
 
 

@@ -29,8 +29,6 @@ from tests.support.recording import (
     tool,
 )
 
-pytestmark = pytest.mark.shares_interpreters
-
 DEATHS = ("SIGKILL", "_exit", "exit", "segfault", "SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "exception")
 
 

@@ -46,8 +46,6 @@ from tests.support.recording import (
 from tests.support.target_environments import environment_python, recorded_interpreters
 from tests.support.trace_builder import MS, TraceBuilder
 
-pytestmark = pytest.mark.shares_interpreters
-
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="other users, mounts and control groups need root")
 FAST = ("--cpu-interval", "1ms")
 EXACT = (*FAST, "--alloc-interval", "1")

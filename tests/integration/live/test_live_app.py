@@ -17,6 +17,7 @@ from textual.widgets import DataTable, Input, Static
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.live.app import LiveApp
 from scalene_trace.cli.live.asked import Asked, Readings
+from scalene_trace.cli.live.command import VIEW_NAMES
 from scalene_trace.cli.live.following import ENDED, RECORDING, Status
 from scalene_trace.cli.live.tables import VIEWS
 from scalene_trace.recorder.errors import ControlError
@@ -44,7 +45,7 @@ class Script:
 
 def status_of(trace: Path, state: str = RECORDING) -> Status:
     found = trace.stat()
-    return Status(state, trace, (found.st_ino, found.st_mtime_ns), 10.0 if state == RECORDING else None, 4711, 0.0)
+    return Status(state, trace, (found.st_ino, found.st_mtime_ns), 10.0 if state == RECORDING else None, 4711)
 
 
 def many(path: Path, ticks: int = 1, lines: int = LINES, processes: int = PROCESSES) -> Path:
@@ -69,7 +70,7 @@ def few(path: Path, ticks: int = 1) -> Path:
 
 
 def run_app(script: Script, size: tuple[int, int], steps: Callable[[LiveApp, Pilot[None]], Awaitable[None]]) -> None:
-    asked = Asked("t.parquet", "lines", None, 0.2, Selection(), None, 20, "")
+    asked = Asked("lines", None, 0.2, Selection(), None, 20, "")
     app = LiveApp(asked, Readings(asked, script))  # type: ignore[arg-type]
 
     async def main() -> None:
@@ -108,6 +109,7 @@ def test_a_thousand_lines_and_forty_processes(size: tuple[int, int], tmp_path: P
         assert "40 processes, 40 threads" in shown_text(app, "#heading")
         assert table.virtual_size.width <= size[0]
         assert ("system" in titles(app)) is (size[0] > 100)
+        assert tuple(VIEWS) == VIEW_NAMES
         for number, name in enumerate(VIEWS, start=1):
             await pilot.press(str(number))
             await until(pilot, lambda name=name: bool(app._rows) and getattr(app._reading, "view", "") == name)

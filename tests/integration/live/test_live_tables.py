@@ -60,12 +60,12 @@ def test_the_window_is_the_last_seconds(any_python: Interpreter, tmp_path: Path)
         recording.tell("work")
         time.sleep(1.5)
         late = text_of("--count", "1", "--window", "1", recording.trace)
-        assert "last 1.0" in late and "def work" not in late and "sum(range(500))" not in late
+        assert "last 1.0" in late and "sum(range(500))" not in late
         assert "sum(range(500))" in text_of("--count", "1", "--window", "60", recording.trace)
         recording.quit()
 
 
-def test_it_ends_with_the_recording_and_shows_all_of_it(any_python: Interpreter, tmp_path: Path) -> None:
+def test_it_ends_with_the_recording(any_python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", any_python) as recording:
         shown = subprocess.Popen(
             [*tool("scalene-analyze"), "live", "--refresh", "0.2", "--window", "60", recording.trace],

@@ -60,7 +60,15 @@ def test_a_recorder_that_lives_and_gives_no_snapshot_is_waited_for(says: Any, no
     second = followed.take()
     assert (second.state, second.note, second.version) == (WAITING, note, first.version)
     recorder.says = {"output": str(recorder.trace)}
-    assert followed.take() == first or followed.take().state == RECORDING
+    assert followed.take() == first
+
+
+def test_a_process_is_looked_up_once_and_then_its_trace(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "recording_of", lambda pid: {4711: recorder.folder}.pop(pid))
+    followed = Following("4711")
+    followed.take()
+    recorder.lives = False
+    assert "The recorder of" in followed.take().note, "not that the process is in no recording"
 
 
 @pytest.mark.parametrize("leaves_folder", [True, False])

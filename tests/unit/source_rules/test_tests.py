@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.interpreters import PARAMETERS
 from tests.support.paths import ROOT
 
 MOST_FILES_OF_A_FOLDER = 20
@@ -39,20 +37,6 @@ def full_folders(root: Path) -> list[str]:
     folders = {path.parent for path in (root / "tests").rglob("test_*.py")}
     return [
         str(each.relative_to(root)) for each in sorted(folders) if len([*each.glob("*.py")]) > MOST_FILES_OF_A_FOLDER
-    ]
-
-
-def drawn_in_vain(source: str) -> list[str]:
-    """The tests of a file that are marked to share the interpreters, but take none of those, or have no matrix to share."""
-    return [
-        each.name
-        for each in ast.parse(source).body
-        if isinstance(each, ast.FunctionDef)
-        and any(ast.unparse(mark) == "pytest.mark.shares_interpreters" for mark in each.decorator_list)
-        and not (
-            {argument.arg for argument in each.args.args} & {*PARAMETERS}
-            and any(ast.unparse(mark).startswith("pytest.mark.parametrize") for mark in each.decorator_list)
-        )
     ]
 
 
@@ -89,15 +73,3 @@ def test_a_planted_full_folder_is_found(tmp_path: Path) -> None:
     for number in range(21):
         (tmp_path / f"tests/unit/test_{number}.py").touch()
     assert full_folders(tmp_path) == ["tests/unit"]
-
-
-def test_tests_that_share_interpreters_take_an_interpreter() -> None:
-    paths = (ROOT / "tests").rglob("test_*.py")
-    assert {path.name: found for path in paths if (found := drawn_in_vain(path.read_text()))} == {}
-    mark = "@pytest.mark.shares_interpreters\n"
-    matrix = "@pytest.mark.parametrize('a', [1, 2])\n"
-    planted = (
-        f"{mark}{matrix}def test_a(any_python): ...\n{mark}{matrix}def test_b(python): ...\n"
-        f"{mark}def test_c(python): ...\ndef test_d(any_python): ...\n"
-    )
-    assert drawn_in_vain(planted) == ["test_a", "test_c"]

@@ -57,7 +57,7 @@ def collected(*arguments: str) -> set[str]:
     return {line for line in done.stdout.splitlines() if "::" in line}
 
 
-def test_each_test_that_shares_interpreters_is_collected_by_its_name_too() -> None:
+def test_each_test_on_an_interpreter_is_collected_by_its_name_too() -> None:
     tests = sorted(
         collected("tests/acceptance/survival/test_stack_walker.py"), key=lambda test: test.rpartition("[")[2]
     )

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..control.client import ask
 from ..errors import ControlError
 from ..folder.files import CONTROL_NAME
-from .client import ask
+from .facts import parent_of
 
 _ENDING = ".spool"  # folder/output.py
 _ANSWER_S = 2.0
@@ -64,8 +65,7 @@ def _ancestors(pid: int) -> Iterator[int]:
     """The process itself, its parent, and so on; none if it does not exist."""
     while pid > 0:
         try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-            parent = int(text.rpartition(")")[2].split()[1])
+            parent = parent_of(pid)
         except (OSError, ValueError, IndexError):
             return
         yield pid

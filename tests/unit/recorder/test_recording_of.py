@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.recorder.control import by_pid
+from scalene_trace.recorder.attached import recording
 from scalene_trace.recorder.errors import ControlError
 
 #: The process, its parent (a program of user 1000), a recorder's, and the first process.
@@ -22,7 +22,7 @@ def owner(path: Path) -> int | None:
 
 @pytest.fixture(autouse=True)
 def owners(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_pid, "_owner", owner)
+    monkeypatch.setattr(recording, "_owner", owner)
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,18 @@ def test_a_recorder_is_believed_of_its_own_user(
             raise ControlError("silent")
         return said
 
-    monkeypatch.setattr(by_pid, "ask", ask)
-    assert by_pid._distance(recorder, Path(f"/tmp/{user}.spool"), LINE) == distance
+    monkeypatch.setattr(recording, "ask", ask)
+    assert recording._distance(recorder, Path(f"/tmp/{user}.spool"), LINE) == distance
 
 
 def test_the_nearest_recording_of_the_own_user_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(51, "a/2000.spool"), (20, "b/0.spool"), (50, "c/1000.spool")]
-    monkeypatch.setattr(by_pid, "_ancestors", lambda pid: iter(LINE))
-    monkeypatch.setattr(by_pid, "_recorders", lambda: iter([(recorder, Path(name)) for recorder, name in found]))
-    monkeypatch.setattr(by_pid, "ask", lambda *_: {"pid": 30})
+    monkeypatch.setattr(recording, "_ancestors", lambda pid: iter(LINE))
+    monkeypatch.setattr(recording, "_recorders", lambda: iter([(recorder, Path(name)) for recorder, name in found]))
+    monkeypatch.setattr(recording, "ask", lambda *_: {"pid": 30})
     for recorder, name in found:
         OWNERS[recorder] = int(Path(name).stem)
-    assert by_pid.recording_of(40) == Path("c/1000.spool")
-    monkeypatch.setattr(by_pid, "_ancestors", lambda pid: iter(()))
+    assert recording.recording_of(40) == Path("c/1000.spool")
+    monkeypatch.setattr(recording, "_ancestors", lambda pid: iter(()))
     with pytest.raises(ControlError, match="no process 40"):
-        by_pid.recording_of(40)
+        recording.recording_of(40)
