@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,8 @@ TACHYON = "Tachyon"
 OUTPUT = "recorded.json"
 #: A run may take so many times its bare time, and so many seconds more.
 LIMIT_TIMES, LIMIT_S = 20, 20.0
+#: Where the bare time is not known yet, or the program has a length of its own.
+FIRST_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,11 @@ class TooSlow(Failed):
 
 
 def recorded(
-    peer: Peer | None, python: Path, command: Sequence[str], output: Path, limit_s: float | None = None
+    peer: Peer | None, python: Path, command: Sequence[str], output: Path, limit_s: float = FIRST_LIMIT_S
 ) -> str:
     """Runs a program, under a profiler or bare; what it printed. Raises Failed, and TooSlow after ``limit_s`` seconds."""
     for each in output.parent.glob(f"{output.name}*"):
-        each.unlink()
+        shutil.rmtree(each) if each.is_dir() else each.unlink()  # the folder of a recorder that was ended
     before = peer.before(python, output) if peer else [str(python)]
     running = subprocess.Popen(
         [*before, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -75,10 +78,12 @@ def recorded(
     )  # fmt: skip
     try:
         out, errors = running.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
+    except BaseException as error:
         os.killpg(running.pid, signal.SIGKILL)
         running.communicate()
-        raise TooSlow(f"not done after {limit_s:.0f} s") from None
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise TooSlow(f"not done after {limit_s:.0f} s") from None
+        raise
     if running.returncode or (peer and not output.exists()):
         said = (errors or out).strip().splitlines() or [f"status {running.returncode}"]
         raise Failed(said[-1].replace(f"{python.parent}/", "")[:150])
@@ -104,19 +109,25 @@ def slowdowns(
                     own_s, _ = body_s(PEERS[row.name], python, command, iterations, folder, limit_s)
                 except TooSlow:
                     row.at_least[program] = limit_s / bare_s
+                    row.slowdowns.pop(program, None)
                     continue
                 except Failed as error:
                     row.gave_up[program] = str(error)
                     continue
                 row.slowdowns.setdefault(program, []).append(own_s / bare_s)
                 row.sizes_bytes[program] = (folder / OUTPUT).stat().st_size
-                if number == 0:
-                    row.report_s.extend(report_s(PEERS[row.name], python, folder / OUTPUT))
+                if number == 0 and (taken_s := report_s(PEERS[row.name], python, folder / OUTPUT)):
+                    row.report_s.append(taken_s)
         print(f"{program:24} {iterations} iterations", flush=True)
 
 
 def body_s(
-    peer: Peer | None, python: Path, command: Sequence[str], iterations: int, folder: Path, limit_s: float | None = None
+    peer: Peer | None,
+    python: Path,
+    command: Sequence[str],
+    iterations: int,
+    folder: Path,
+    limit_s: float = FIRST_LIMIT_S,
 ) -> tuple[float, int]:
     """Seconds of the program's body, and its iterations. Raises Failed."""
     result = folder / "body.json"
@@ -125,16 +136,17 @@ def body_s(
     return told["body_s"], told["iterations"]
 
 
-def report_s(peer: Peer, python: Path, output: Path) -> list[float]:
-    """Seconds until the report is there; none if the profiler has no such command."""
+def report_s(peer: Peer, python: Path, output: Path) -> float | None:
+    """Seconds until the report is there; None if the profiler has no such command, or if that fails, which is said."""
     if peer.report is None:
-        return []
+        return None
     begun_s = time.perf_counter()
     done = subprocess.run(peer.report(python, output), capture_output=True, text=True)
     taken_s = time.perf_counter() - begun_s
     if done.returncode:
-        raise Failed(f"no report: {(done.stderr or done.stdout).strip()[-150:]}")
-    return [taken_s]
+        print(f"{peer.name.strip()}: no report: {(done.stderr or done.stdout).strip()[-150:]}", flush=True)
+        return None
+    return taken_s
 
 
 def marks(path: Path) -> dict[str, int]:
@@ -221,8 +233,8 @@ def table(rows: Sequence[Row]) -> str:
         lines += [f"CPython {python}", f"{'':63}" + "".join(f"{title:>10}" for title in titles)]
         lines += [line_of(row) for row in rows if row.python == python]
     lines.append(
-        "slowdown, KB, report: medians over the programs; worst: the highest median of a program (>: it was ended, and counts "
-        "with the time that it had); errors: medians"
+        "slowdown, KB, report: medians over the programs; worst: the highest median of a program (>: a run was ended, and counts "
+        "with the time that the whole of it had); errors: medians"
     )
     return "\n".join(lines)
 

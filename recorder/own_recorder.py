@@ -226,8 +226,7 @@ def started(path: str, options: list[str]) -> Recorder | None:
         return None
     words = [tool, "--pid", str(os.getpid()), "-o", path, *options]  # with --pid, no option can start a program
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
-    if api.SPOOL_VARIABLE in environment:  # of a recorder that has ended; the shim would set again what is missing
-        environment[api.SPOOL_VARIABLE] = ""
+    environment[api.SPOOL_VARIABLE] = ""  # a shim whose recorder has ended would set it again, but leaves others alone
     read, write = os.pipe()
     recorder = Recorder(path, read)
     try:
@@ -273,7 +272,8 @@ def _tool() -> str | None:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """As :func:`scalene_trace.formats.identity.identity_of`, without its imports; None if there is no such file."""
+    """Inode and time of the last change, which tell a file from a later one of the same name; None if there is none. (Without
+    the imports of formats/identity.py.)"""
     try:
         found = os.stat(path)  # noqa: PTH116 (pathlib is not loaded)
     except OSError:

@@ -122,7 +122,7 @@ class LiveApp(App[None]):
         """What the reader has found; it is shown if it is still wanted."""
         if wanted.is_new:
             self._next_s = time.monotonic() + self._readings.pause_s
-        if wanted.is_new or message:
+        if reading is not None or message:  # without both, there was no snapshot to read again
             box = self.query_one("#message", Static)
             box.update(Text(clean(message)))
             box.display = bool(message)

@@ -40,10 +40,8 @@ class Following:
 
     def __init__(self, target: str) -> None:
         is_pid = target.isdecimal() and len(target) <= _MOST_PID_DIGITS and not os.path.exists(target)  # noqa: PTH110
-        self._target = target
-        self._pid = int(target) if is_pid else None
         self._last: Status | None = None
-        self._folder = self._found()
+        self._folder = recording_of(int(target)) if is_pid else find_recording(Path(target))
 
     def take(self) -> Status:
         """Has a snapshot written. While the recorder lives and gives none, as when it writes the trace at the end, the state is
@@ -51,18 +49,13 @@ class Following:
         same trace is found. Raises ControlError when nothing was ever written."""
         try:
             if not is_live(self._folder):
-                self._folder = self._found()
+                self._folder = find_recording(self._folder)  # with %p, the trace has another name than its folder
             status = ask(self._folder, {"command": "status"})  # whoever answers this may take its time for the snapshot
             answer = ask(self._folder, {"command": "snapshot"}, _SNAPSHOT_S)
             self._last = _status(status, answer)
         except ControlError as error:
             self._last = self._without(error)
         return self._last
-
-    def _found(self) -> Path:
-        if self._pid is None:
-            return find_recording(Path(self._target))
-        return find_recording(self._last.trace) if self._last else recording_of(self._pid)
 
     def _without(self, error: ControlError) -> Status:
         """The status after a recorder gave no snapshot."""

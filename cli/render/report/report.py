@@ -23,7 +23,7 @@ _MOST_ROWS = 20  #: of the tables by file and by function
 _INDENT = 20  #: what stands before the facts of the totals
 #: From this part of the waiting time, and these seconds, on, waits without a Python stack are named.
 _LEAST_IDLE, _LEAST_IDLE_S = 0.05, 0.1
-#: The classes of CPU time in the order of their bar; the least share, in percent, from which on one that is rare is named.
+#: The least share, in percent, from which on unclassified time is named.
 _LEAST_OPEN = 0.05
 _NO_SOURCE = "(source not in the trace)"
 #: Estimated sizes by the title of their column.

@@ -33,6 +33,7 @@ class Recorder:
         return answer
 
     def find(self, target: Path) -> Path:
+        assert target in (Path("t.parquet"), self.folder)
         if not self.lives:
             raise ControlError(f"The recorder of {target} has died.")
         return self.folder
@@ -63,12 +64,13 @@ def test_a_recorder_that_lives_and_gives_no_snapshot_is_waited_for(says: Any, no
     assert followed.take() == first
 
 
-def test_a_process_is_looked_up_once_and_then_its_trace(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "recording_of", lambda pid: {4711: recorder.folder}.pop(pid))
+def test_a_process_is_looked_up_once_and_then_its_folder(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_process = {4711: recorder.folder}
+    monkeypatch.setattr(following, "recording_of", of_process.pop)
     followed = Following("4711")
     followed.take()
     recorder.lives = False
-    assert "The recorder of" in followed.take().note, "not that the process is in no recording"
+    assert followed.take().note == f"The recorder of {recorder.folder} has died."
 
 
 @pytest.mark.parametrize("leaves_folder", [True, False])
