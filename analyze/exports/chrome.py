@@ -16,9 +16,9 @@ from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
-from .profile import TABLES, Stacks, TraceStacks
-from .size import Size
-from .text import json_bytes, plain
+from .shared.profile import TABLES, Stacks, TraceStacks
+from .shared.size import Size
+from .shared.text import json_bytes, plain
 from .timed_events import ExportedThread, Row, TimedEvents, read_timed_events
 
 Event = dict[str, Any]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .profile import METRICS, Frame, Profile, Rounder
-from .size import Size
+from .shared.profile import METRICS, Frame, Profile, Rounder
+from .shared.size import Size
 
 
 def collapsed(profile: Profile, metric: str) -> bytes:

@@ -11,9 +11,10 @@ from ..trace.selection import Selection
 from .chrome import chrome
 from .collapsed import collapsed
 from .firefox import firefox
+from .otlp import otlp
 from .pprof import pprof
-from .profile import METRICS, Profile, read_profile, recorded
 from .scalene import scalene
+from .shared.profile import METRICS, Profile, read_profile, recorded
 from .speedscope import speedscope
 
 
@@ -79,6 +80,7 @@ FORMATS: dict[str, Format] = {
     "collapsed": Format(_collapsed, "one"),
     "speedscope": Format(_of_profile(speedscope, by_time=True), "many"),
     "pprof": Format(_of_profile(pprof, by_time=False), "many", is_binary=True),
+    "otlp": Format(_of_profile(otlp, by_time=False), "many", is_binary=True),
     "firefox": Format(_firefox, "none"),
     "scalene": Format(_scalene, "none"),
     "chrome": Format(_chrome, "none"),

@@ -19,9 +19,8 @@ from ..trace.info import settings, trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
 from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables, gpu_display
-from .profile import METRICS, TABLES, Profile, Rounder, Stacks, TraceStacks, trace_values
-from .speedscope import title
-from .text import json_bytes, plain
+from .shared.profile import METRICS, TABLES, Profile, Rounder, Stacks, TraceStacks, title, trace_values
+from .shared.text import json_bytes, plain
 from .timed_events import ExportedProcess, ExportedThread, GpuTrack, TimedEvents, read_timed_events
 
 FORMAT_VERSION = 60

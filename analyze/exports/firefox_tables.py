@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .profile import Frame, Stacks
+from .shared.profile import Frame, Stacks
 from .timed_events import ExportedThread
 
 _MS = 1_000_000

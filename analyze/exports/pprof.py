@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
 
-from .profile import METRICS, Frame, Profile, Value
-from .protobuf import chunk, number, packed
-from .speedscope import title
-from .text import plain
+from .shared.profile import METRICS, Frame, Profile, Value, losses_text, started_ns, title
+from .shared.protobuf import Strings, chunk, number, packed
 
 # Fields of Profile
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = range(1, 7)
@@ -24,17 +20,6 @@ Column = tuple[str, str | None]
 _CPU_PARTS = ("python", "native", "unclassified", "system")
 #: The identity of a sample: trace, process, thread and stack.
 Key = tuple[int, int, int, int]
-
-
-@dataclass
-class Strings:
-    """The string table; its first entry is the empty string."""
-
-    texts: dict[str, int] = field(default_factory=lambda: {"": 0})
-
-    def index(self, text: str) -> int:
-        """The index of ``text``, which is added if it is new."""
-        return self.texts.setdefault(text, len(self.texts))
 
 
 def pprof(profile: Profile) -> bytes:
@@ -55,7 +40,7 @@ def _messages(profile: Profile) -> Iterator[bytes]:
         yield chunk(_SAMPLE, packed(1, locations) + packed(2, values) + _labels(labels, strings) + named)
     yield from _places(profile.stacks.frames, strings, title(profile))
     yield from _metadata(profile, strings)
-    yield from (chunk(_STRING, text.encode("utf-8", "backslashreplace")) for text in strings.texts)
+    yield strings.message(_STRING)
 
 
 def _columns(profile: Profile) -> list[Column]:
@@ -116,19 +101,9 @@ def _system_name(name: int, kind: str) -> bytes:
 
 def _metadata(profile: Profile, strings: Strings) -> Iterator[bytes]:
     """Start, duration and losses of the recordings."""
-    started_ns = [_started_ns(trace.started_at) for trace in profile.traces]
-    yield number(_TIME_NANOS, min(started_ns, default=0))
+    yield number(_TIME_NANOS, min(map(started_ns, profile.traces), default=0))
     yield number(_DURATION_NANOS, round(sum(trace.wall_s or 0.0 for trace in profile.traces) * 1e9))
-    for loss in (loss for trace in profile.traces for loss in trace.losses):
-        text = f"{loss.severity}: {loss.name} x{loss.count}: {loss.text}"
-        yield packed(_COMMENT, [strings.index(plain(text))])
+    for text in (text for trace in profile.traces for text in losses_text(trace)):
+        yield packed(_COMMENT, [strings.index(text)])
     if profile.values:
         yield number(_DEFAULT_SAMPLE_TYPE, strings.index(_column_name(next(iter(profile.values)), None)))
-
-
-def _started_ns(started_at: str | None) -> int:
-    """Nanoseconds since 1970; 0 if the text is not a time."""
-    try:
-        return round(datetime.fromisoformat(started_at or "").timestamp() * 1e6) * 1000
-    except (ValueError, OverflowError):
-        return 0

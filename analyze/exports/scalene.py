@@ -16,9 +16,9 @@ from typing import Any
 from ..report.report import build_report
 from ..results.report import Line, Report
 from ..trace.selection import Selection
-from .profile import NO_STACK, Frame, Profile, Rounder, read_profile
 from .scalene_figures import ExtraFigures, extra_figures
-from .text import json_bytes, plain
+from .shared.profile import NO_STACK, Frame, Profile, Rounder, read_profile
+from .shared.text import json_bytes, plain
 
 _MIB = 1_048_576
 _STACK_METRICS = ("cpu", "live-at-peak", "allocated")

@@ -15,7 +15,7 @@ from ..trace import queries
 from ..trace.info import settings
 from ..trace.selection import Selection
 from ..trace.traces import REPORT_TABLES, open_traces
-from .text import plain
+from .shared.text import plain
 
 _MIB = 1_048_576
 #: A line by file and number, a function by file, name and first line.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from .profile import METRICS, Frame, Profile, Value
-from .size import Size
-from .text import json_bytes, plain
+from .shared.profile import METRICS, Frame, Profile, Value, title
+from .shared.size import Size
+from .shared.text import json_bytes
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -27,12 +27,6 @@ def speedscope(profile: Profile) -> bytes:
         "profiles": [_profile(profile, name) for name in names],
     }
     return json_bytes(document)
-
-
-def title(profile: Profile) -> str:
-    """The command of the first trace, or its file's name."""
-    first = profile.traces[0]
-    return plain(" ".join(first.command or [first.path]))
 
 
 def _frame(frame: Frame) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..trace import queries
 from ..trace.info import settings
-from .text import plain
+from .shared.text import plain
 
 if TYPE_CHECKING:
     from ..trace.connection import Connection

@@ -17,7 +17,7 @@ from .shared.selected import placed
 if TYPE_CHECKING:
     from ...analyze.exports.export import Format
 
-FORMAT_NAMES = ("collapsed", "speedscope", "pprof", "firefox", "scalene", "chrome")
+FORMAT_NAMES = ("collapsed", "speedscope", "pprof", "otlp", "firefox", "scalene", "chrome")
 METRIC_NAMES = ("cpu", "wait", "allocated", "live-at-peak", "copies")
 
 
@@ -35,7 +35,7 @@ FormatName = Annotated[
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
-        "--metric", metavar="NAME", help=f"One of {', '.join(METRIC_NAMES)}. pprof and speedscope take several.",
+        "--metric", metavar="NAME", help=f"One of {', '.join(METRIC_NAMES)}. speedscope, pprof and otlp take several.",
         autocompletion=lambda: _complete(METRIC_NAMES), show_default=False,
     ),
 ]  # fmt: skip
@@ -54,8 +54,8 @@ def export(
 ) -> None:
     """Write the trace in the format of another program.
 
-    collapsed is for flame graph scripts, speedscope for speedscope.app, pprof for `go tool pprof`, firefox for
-    profiler.firefox.com, scalene for `scalene view`, chrome for Perfetto. Stacks are complete and include library code.
+    collapsed is for flame graph scripts, speedscope for speedscope.app, pprof for `go tool pprof`, otlp for
+    OpenTelemetry's Collector, firefox for profiler.firefox.com, scalene for `scalene view`, chrome for Perfetto. Stacks are complete and include library code.
     --include, --exclude and --all select the lines that the format scalene lists.
 
     Examples:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.exports import protobuf
 from scalene_trace.analyze.exports.export import FORMATS, Asked
+from scalene_trace.analyze.exports.shared import protobuf
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.example_traces import APP, TOTALS, hostile_trace, rich_trace
 from tests.support.trace_builder import MS, TraceBuilder

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from scalene_trace.analyze.exports.export import FORMATS, METRICS
-from scalene_trace.analyze.exports.profile import Rounder
-from scalene_trace.analyze.exports.text import json_bytes, plain
+from scalene_trace.analyze.exports.shared.profile import Rounder
+from scalene_trace.analyze.exports.shared.text import json_bytes, plain
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.analyze import command as analyze
@@ -68,7 +68,7 @@ def test_the_names_of_the_command_line_are_those_of_the_formats() -> None:
 def test_a_thin_trace_can_be_exported(kind: str, name: str, export: Export, tmp_path: Path) -> None:
     contents = export(thin_trace(kind, tmp_path / "t.parquet"), "--format", name)
     assert contents or name == "collapsed"
-    if name not in ("collapsed", "pprof"):
+    if name != "collapsed" and not FORMATS[name].is_binary:
         json.loads(contents)
 
 
@@ -81,7 +81,7 @@ def strings(document: Any) -> list[str]:
     return [document] if isinstance(document, str) else []
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("collapsed", "pprof")])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "collapsed" and not FORMATS[name].is_binary])
 def test_hostile_text_is_inert_in_json(name: str, export: Export, tmp_path: Path) -> None:
     contents = export(hostile_trace(tmp_path / "t.parquet"), "--format", name)
     assert contents.isascii() and b"<" not in contents

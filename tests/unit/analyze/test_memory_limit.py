@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.exports import size
+from scalene_trace.analyze.exports.shared import size
 from scalene_trace.analyze.report import report
 from scalene_trace.analyze.trace import memory
 from scalene_trace.formats import cgroups

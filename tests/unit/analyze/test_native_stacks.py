@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.exports.profile import read_profile
+from scalene_trace.analyze.exports.shared.profile import read_profile
 from scalene_trace.analyze.html import series
 from scalene_trace.analyze.html.model import entry
 from scalene_trace.analyze.report.report import build_report

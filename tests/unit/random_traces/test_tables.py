@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.exports.export import FORMATS, Asked
-from scalene_trace.analyze.exports.profile import METRICS, read_profile
+from scalene_trace.analyze.exports.shared.profile import METRICS, read_profile
 from scalene_trace.analyze.html.model import build_document
 from scalene_trace.analyze.report import reduction
 from scalene_trace.analyze.report.libraries import build_libraries

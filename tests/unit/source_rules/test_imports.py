@@ -41,6 +41,7 @@ ORDER = (
     "analyze/report",
     "analyze/user_sql",
     "analyze/diff",
+    "analyze/exports/shared",
     "analyze/exports",
     "analyze/check",
     "analyze/html",

@@ -15,8 +15,8 @@ from scalene_trace.analyze.diff.compare import Asked, compare, read_sides
 from scalene_trace.analyze.diff.gates import parsed
 from scalene_trace.analyze.exports.chrome import chrome
 from scalene_trace.analyze.exports.pprof import pprof
-from scalene_trace.analyze.exports.profile import read_profile
 from scalene_trace.analyze.exports.scalene import scalene
+from scalene_trace.analyze.exports.shared.profile import read_profile
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.report.threads import build_threads
 from scalene_trace.analyze.trace.selection import Selection

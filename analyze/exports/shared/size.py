@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...formats.errors import ExportTooLarge
+from ....formats.errors import ExportTooLarge
 
 #: The programs that read these formats hold a whole file in memory; browsers fail at half of it.
 MOST_BYTES = 1_000_000_000

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..results.report import WAIT_WORDS
-from ..results.trace import TraceInfo
-from ..trace import queries
-from ..trace.info import trace_info
-from ..trace.native import NO_FILE, NativeFrames
-from ..trace.selection import Selection
-from ..trace.traces import REPORT_TABLES, open_traces
+from ...results.report import WAIT_WORDS
+from ...results.trace import TraceInfo
+from ...trace import queries
+from ...trace.info import settings, trace_info
+from ...trace.native import NO_FILE, NativeFrames
+from ...trace.selection import Selection
+from ...trace.traces import REPORT_TABLES, open_traces
 from .text import plain
 
 if TYPE_CHECKING:
-    from ..trace.connection import Connection
+    from ...trace.connection import Connection
 
 #: Views that are computed once for each trace, because each metric is read by a separate query.
 TABLES = REPORT_TABLES | {"charged_ticks"}
@@ -55,6 +56,8 @@ METRICS = {
     )
 }
 
+#: The latest moment in nanoseconds since 1970 that 63 bits hold (in 2262).
+_LATEST_NS = 2**63 - 1
 #: The frame of samples without a Python stack.
 NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
@@ -187,12 +190,16 @@ class Rounder:
 @dataclass(frozen=True)
 class Profile:
     """The selected samples of all traces. ``values`` by metric: sums by thread and stack, or samples in order of time;
-    ``thread_names`` by trace and thread: those that are known."""
+    ``settings``: those of each trace, by name; ``thread_names`` by trace and thread, ``pids`` by trace and process, ``tids``
+    by trace and thread: those that are known."""
 
     traces: list[TraceInfo]
     stacks: Stacks
     values: dict[str, list[Value]]
     thread_names: dict[tuple[int, int], str] = field(default_factory=dict)
+    settings: list[dict[str, str]] = field(default_factory=list)
+    pids: dict[tuple[int, int], int] = field(default_factory=dict)
+    tids: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def read_profile(
@@ -207,13 +214,22 @@ def read_profile(
     for index, path in enumerate(paths, start=1):
         with open_traces([path], selection, TABLES) as traces:
             profile.traces.append(trace_info(traces))
+            profile.settings.append(settings(traces.connection))
             stacks = TraceStacks(traces.connection, profile.stacks)
             names = queries.run(traces.connection, "thread_names")
             profile.thread_names.update({(index, thread): plain(name) for thread, name in names})
+            profile.pids.update(_known(traces.connection, index, "SELECT process, pid FROM processes"))
+            profile.tids.update(_known(traces.connection, index, "SELECT thread, tid FROM threads"))
             for name in recorded(profile.traces[-1]) if metrics is None else metrics:
                 values = trace_values(traces.connection, name, stacks, index, rounders[name], by_time)
                 profile.values.setdefault(name, []).extend(values)
     return profile
+
+
+def _known(connection: Connection, trace: int, sql: str) -> dict[tuple[int, int], int]:
+    """The numbers that the kernel gave, by trace and id; the lowest where the rows of an id have several."""
+    rows = connection.execute(f"{sql} ORDER BY ALL DESC").fetchall()
+    return {(trace, id_): given for id_, given in rows if id_ is not None and given is not None}
 
 
 def recorded(info: TraceInfo) -> list[str]:
@@ -231,3 +247,23 @@ def trace_values(
         index = stacks.index(stack, part, library, symbol, native)
         t_ns = moment[0] if moment else 0
         yield Value(trace, t_ns, process or 0, thread or 0, index, part, rounder.round(value))
+
+
+def title(profile: Profile) -> str:
+    """The command of the first trace, or its file's name."""
+    first = profile.traces[0]
+    return plain(" ".join(first.command or [first.path]))
+
+
+def started_ns(info: TraceInfo) -> int:
+    """When the recording began, in nanoseconds since 1970; 0 if the trace does not say it."""
+    try:
+        moment_us = round(datetime.fromisoformat(info.started_at or "").timestamp() * 1e6)
+    except (ValueError, OverflowError):
+        return 0
+    return min(max(moment_us * 1000, 0), _LATEST_NS)
+
+
+def losses_text(info: TraceInfo) -> list[str]:
+    """The losses of a trace, each as a text."""
+    return [plain(f"{loss.severity}: {loss.name} x{loss.count}: {loss.text}") for loss in info.losses]
