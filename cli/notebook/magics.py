@@ -33,6 +33,10 @@ from ..analyze import COMMAND as ANALYZE
 from ..record.options import split_command_line
 
 _HEIGHT = 600
+_NO_REPORT = (
+    "%%scalene: no report is shown, because the recording of this kernel goes on, or its recorder does not answer. The trace "
+    "will have this cell."
+)
 #: Options of scalene-record that start nothing, or end the recording before the cell.
 _REFUSED = frozenset(
     [
@@ -150,8 +154,11 @@ class ScaleneMagics(Magics):
                 mark = f"{name} of {os.getpid()}, recorded cell {self._recorded}"
                 self._tell(self._told if under else set())  # a recorder of its own knows nothing yet
                 set_marks([(mark, begin_ns, end_ns)])
-            if block.path and result.error_before_exec is None and (not under or snapshot()):
-                _show(block.path, mark, given.text, given.height)
+            if result.error_before_exec is None:
+                if block.path and (not under or snapshot()):
+                    _show(block.path, mark, given.text, given.height)
+                elif under and not self._number:  # a statement within a recorded cell is in the report on the cell
+                    print(_NO_REPORT, file=sys.stderr)
         result.raise_error()  # type: ignore[no-untyped-call]
 
     def _run(self, code: str, number: int) -> tuple[ExecutionResult, set[tuple[str, int]]]:

@@ -113,10 +113,13 @@ def test_what_goes_wrong_is_said_and_cells_run_as_ever(tmp_path: Path) -> None:
         "%%scalene -o 'x\nprint('ran')",
         "%%scalene\nthis is no Python",
         "%%scalene\nimport asyncio\nawait asyncio.sleep(0)\nprint('ran')",
+        "from scalene_trace.recorder import start, stop\nstart('t.parquet')",
+        "%scalene print('ran')",
+        "stop()",
         "print('the last')",
     ]
     _, raises, no_folder, stray, height, unknown, *more = executed(tmp_path, cells)
-    refused, starts, attaches, quotes, syntax, awaits, last = more
+    refused, starts, attaches, quotes, syntax, awaits, _, within, _, last = more
     assert [each["ename"] for each in raises if each["output_type"] == "error"] == ["ZeroDivisionError"]
     assert "<!doctype html>" in page(raises)[:100].lower()
     assert "missing does not exist" in texts(no_folder) and "ran\n" in texts(no_folder)
@@ -129,6 +132,7 @@ def test_what_goes_wrong_is_said_and_cells_run_as_ever(tmp_path: Path) -> None:
     assert "No closing quotation" in texts(quotes) and "ran" not in texts(quotes).split()
     assert [each.get("ename") for each in syntax] == ["SyntaxError"]  # and no report of nothing
     assert "A cell with await cannot be run within another" in texts(awaits)
+    assert "the recording of this kernel goes on" in texts(within) and "ran\n" in texts(within)
     assert texts(last) == "the last\n"
 
 
