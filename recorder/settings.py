@@ -24,7 +24,8 @@ class Settings:
     ``alloc_interval_bytes``: mean bytes between two allocation samples, 1 = every allocation, 0 = none, None = adapts
     to the program; ``cpu_engine``: auto or posix; ``duration_ns``: how long to record, None = to the program's end;
     ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
-    ``gpu_interval_ns``: time between two GPU samples, 0 = none.
+    ``gpu_interval_ns``: time between two GPU samples, 0 = none; ``labels``: what the trace is of, by name, in the order
+    given.
     """
 
     command: list[str] = field(default_factory=list)
@@ -47,3 +48,4 @@ class Settings:
     snapshot_every_ns: int | None = None
     pause_at_start: bool = False
     gpu_interval_ns: int = DEFAULT_GPU_INTERVAL_NS
+    labels: dict[str, str] = field(default_factory=dict)

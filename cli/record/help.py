@@ -87,7 +87,7 @@ def _option_parameter(option: Option) -> inspect.Parameter:
         show_default=shown,
         autocompletion=(lambda: list(option.choices)) if option.choices else None,
     )
-    return _parameter(option.key, str | None, option.default, about)
+    return _parameter(option.key, list[str] | None if option.read_all else str | None, option.default, about)
 
 
 def _parameter(name: str, kind: Any, default: Any, about: Any) -> inspect.Parameter:

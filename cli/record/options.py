@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...recorder.errors import UsageError
+from ...recorder.labels import labels_of
 from ...recorder.option_values import alloc_interval_bytes, duration_ns, gpu_interval_ns, interval_ns, threshold_bytes
 from ...recorder.settings import DEFAULT_OUTPUT, Settings
 
@@ -41,7 +42,8 @@ class Option:
     ``names``: its spellings, the one for messages last. ``metavar``: the value's name in the help; None = a flag.
     ``off_name``: the spelling that turns a flag off. ``setting``: the field of Settings that it gives, None = it is not
     a setting. ``read``: makes the field's value from the option's name and its text. ``flag_value``: the field's value
-    where the flag is given. ``default``: the text that stands for an option that is not given, None = there is none.
+    where the flag is given. ``read_all``: instead of ``read``, of an option that may be repeated: makes the field's value
+    from all of its texts. ``default``: the text that stands for an option that is not given, None = there is none.
     ``shown_default``: what the help shows where that is not ``default``. ``choices``: all values that there are.
     """
 
@@ -55,6 +57,7 @@ class Option:
     choices: tuple[str, ...] = ()
     off_name: str | None = None
     flag_value: Any = True
+    read_all: Callable[[str, Sequence[str]], Any] | None = None
 
     @property
     def name(self) -> str:
@@ -165,6 +168,13 @@ OPTIONS = (
     ),
     Option(("--no-argv",), "Do not store command lines in the trace.", setting="argv", flag_value=False),
     Option(
+        ("--label",),
+        "Say in the trace what it is of, like --label service=shop --label version=1.4.2. May be repeated, with other names.",
+        "NAME=VALUE",
+        "labels",
+        read_all=labels_of,
+    ),
+    Option(
         ("--duration",),
         "Record for TIME (30, 500ms, 5min, 2h), then write the trace. The program goes on without being recorded; "
         f"{NAME} waits for it and exits with its status.",
@@ -219,8 +229,9 @@ _FLAGS = {name: (option, True) for option in OPTIONS if not option.metavar for n
     option.off_name: (option, False) for option in OPTIONS if option.off_name
 }
 
-#: What was given, by the key of the option: the text of its value, or whether its flag is on.
-Given = Mapping[str, str | bool]
+#: What was given, by the key of the option: the text of its value, all texts if it may be repeated, or whether its flag is
+#: on.
+Given = Mapping[str, str | bool | tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -255,6 +266,7 @@ def _separated(words: list[str]) -> list[str]:
 def read_options(words: Sequence[str]) -> Given | None:
     """The options in ``words``; None when typer has to answer (help, version, an unknown option). Raises UsageError."""
     given: dict[str, str | bool] = {}
+    repeated: dict[str, tuple[str, ...]] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -267,10 +279,14 @@ def read_options(words: Sequence[str]) -> Given | None:
         elif name not in _WITH_VALUE:
             return None
         elif equals or rest:
-            given[_WITH_VALUE[name].key] = value if equals else rest.pop(0)
+            option, text = _WITH_VALUE[name], value if equals else rest.pop(0)
+            if option.read_all:
+                repeated[option.key] = (*repeated.get(option.key, ()), text)
+            else:
+                given[option.key] = text
         else:
             raise UsageError(f"{name} needs a value. See {NAME} --help.")
-    return given
+    return given | repeated
 
 
 def settings_of(given: Given, program: list[str]) -> Settings:
@@ -280,7 +296,9 @@ def settings_of(given: Given, program: list[str]) -> Settings:
         found = given.get(option.key, option.default if option.metavar else None)
         if option.setting is None or found is None:
             continue
-        if isinstance(found, str):
+        if isinstance(found, tuple):
+            values[option.setting] = option.read_all(option.name, found) if option.read_all else found
+        elif isinstance(found, str):
             values[option.setting] = option.read(option.name, found)
         else:
             values[option.setting] = option.flag_value if found else not option.flag_value

@@ -9,6 +9,7 @@ SETTINGS: dict[str, str] = {
     "started_at": "start of the recording, ISO 8601, UTC",
     "wall_ns": "length of the recording in nanoseconds",
     "command": "the command as given, JSON list; absent with --no-argv",
+    "labels": "labels of --label, a JSON object of texts in the order given; absent without labels",
     "exit_status": "exit status of the program, 128 + n for signal n; absent when recovered, and when the program ran on",
     "features": "JSON list of what was recorded: cpu, wait, task (asyncio tasks and greenlets), memory, alloc, copy, children, gpu (if there was one)",
     "cpu_interval_ns": "mean CPU time between two ticks of a thread",

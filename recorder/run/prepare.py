@@ -93,4 +93,6 @@ def host_facts(settings: Settings) -> dict[str, str]:
         "copy_threshold_bytes": str(settings.copy_threshold_bytes),
         "gpu_interval_ns": str(settings.gpu_interval_ns),
     }
+    if settings.labels:
+        host["labels"] = json.dumps(settings.labels, ensure_ascii=False)
     return host | ({"command": json.dumps(settings.command)} if settings.argv else {})

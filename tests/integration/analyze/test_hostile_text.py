@@ -57,7 +57,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if kind.name not in _BUILT and kind.name not in ("setting", "mark"):
             builder.add(kind.name, **{column.name: _value(column) for column in kind.columns}, **_common(kind))
     builder.settings |= {name: TEXT for name in builder.settings if name not in ("features", "gpu_devices", "command")}
-    builder.settings |= {TEXT: TEXT, "command": json.dumps([TEXT, "\udcff"])}
+    builder.settings |= {TEXT: TEXT, "labels": TEXT, "command": json.dumps([TEXT, "\udcff"])}
     for kind_name, rows in builder.rows.items():
         texts = [each.name for each in schema.kind(kind_name).columns if each.type == "string"]
         for row in rows:

@@ -37,7 +37,7 @@ import ctypes  # where a Python has a loader of its own, this leaves a file open
 threads = sorted(os.listdir("/proc/self/task"))
 names = sorted(os.listdir("/proc/self/fd"))
 before()
-with record(sys.argv[1], ["--cpu-interval", "1ms"]) as made:
+with record(sys.argv[1], ["--cpu-interval", "1ms", "--label", "part=block"]) as made:
     assert recording()
     assert has_children() is None
     with mark("block"):
@@ -85,6 +85,7 @@ def test_a_block_is_recorded_and_nothing_else(any_python: Interpreter, tmp_path:
     assert losses(found).keys() <= {"attached_polled", "attached_unseen", "paused", "torn_stack", "waits_rare"}
     assert [each["text"] for each in rows(trace, "mark")] == ["block", ""]
     assert found["traces"][0]["processes"] == 1
+    assert report(trace, command="info")["traces"][0]["settings"]["labels"] == '{"part": "block"}'
 
 
 def test_under_the_recorder_it_resumes_and_pauses_its_recording(any_python: Interpreter, tmp_path: Path) -> None:

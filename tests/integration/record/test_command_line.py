@@ -87,6 +87,26 @@ def test_options_become_settings():
     assert settings_of(read_options([]), ["a"]) == Settings(command=["a"])
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--label shop", "--label 'shop' has no value. Write a name and a value, like --label service=shop."),
+        ("--label Shop=1", "--label 'Shop' is no name of a label. It has lower-case letters"),
+        (f"--label {'a' * 65}=1", "is no name of a label"),
+        ("--label é=1", "is no name of a label"),
+        ("--label a=", "--label a= has no value"),
+        ("--label a=1 --label=a=2", "--label a is given twice. Give each name once."),
+        (f"--label a={'é' * 129}", "The value of --label a has 258 bytes in UTF-8. It can have 256: shorten it."),
+        ("--label a=\x1b[31m", "The value of --label a has a control character"),
+        ("--label a=\x85", "The value of --label a has a control character"),
+        ("--label a=\udcff", "The value of --label a is not UTF-8. Write it in UTF-8."),
+    ],
+)
+def test_labels_that_make_no_sense_are_refused(words, sentence):
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        settings_of(read_options(words.split(" ")), ["a"])
+
+
 def test_the_help_knows_the_same_options_and_defaults():
     from typer.main import get_command
 
@@ -353,7 +373,8 @@ def test_the_status_of_a_killed_program_is_that_of_a_shell(tmp_path):
 
 def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path):
     code = "import time\nt = time.process_time()\nwhile time.process_time() - t < 1: pass\nprint(1, flush=True)\ntime.sleep(20)\n"
-    process = subprocess.Popen([*RECORD, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE)
+    labels = ["--label", "service=shop", "--label=version=1.4.2 é=\u202e"]
+    process = subprocess.Popen([*RECORD, *labels, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE)
     process.stdout.readline()
     refused = run("-c", "pass", cwd=tmp_path)
     assert refused[0] == 125 and "Another scalene-record" in refused[2]
@@ -368,7 +389,9 @@ def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path
     assert second[0] == 0 and "--recover" in second[2]
     status, _, err = run("--recover", "trace.parquet.spool.1", "-o", "found.parquet", cwd=tmp_path)
     assert status == 0 and "events in found.parquet" in err
-    assert settings(tmp_path / "found.parquet")["recovered"] == "true"
+    found = settings(tmp_path / "found.parquet")
+    assert found["recovered"] == "true"
+    assert list(json.loads(found["labels"]).items()) == [("service", "shop"), ("version", "1.4.2 é=\u202e")]
     ticks = duckdb.sql(f"SELECT sum(cpu.user_ns + cpu.system_ns) FROM '{tmp_path}/found.parquet'").fetchall()[0][0]
     assert ticks > 0.5e9  # unscaled, of a second that the program surely used
 

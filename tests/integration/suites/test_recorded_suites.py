@@ -161,12 +161,14 @@ def test_the_option_may_come_from_the_configuration(tmp_path: Path, by_variable:
 
 def test_options_reach_the_recorder(tmp_path: Path) -> None:
     suite(tmp_path, "@pytest.mark.scalene(peak='1MB')\ndef test_one(): pass\n")
-    done = run_suite(tmp_path, "--scalene-trace", "--scalene-options=--no-memory --no-wait")
+    done = run_suite(tmp_path, "--scalene-trace", "--scalene-options=--no-memory --no-wait --label 'run=a b'")
     said = done.stdout.decode()
     assert "The test has a budget of memory, which is not recorded." in said
     assert "Memory was not recorded." in said
     assert done.status == 1
     assert report(tmp_path / "trace.parquet")["traces"][0]["events"]["memory"] is None
+    settings = report(tmp_path / "trace.parquet", command="info")["traces"][0]["settings"]
+    assert settings["labels"] == '{"run": "a b"}'
     wrong = run_suite(tmp_path, "--scalene-trace", "--scalene-options=--no-such")
     assert wrong.status == 125
     assert b"--no-such" in wrong.stderr
