@@ -14,6 +14,7 @@ from ..errors import SetupError
 from ..shim_library import watch_library
 
 _JOIN_S = 10.0
+_PATIENCE_NS = 1_000_000_000
 
 
 class Watcher:
@@ -41,6 +42,12 @@ class Watcher:
         if self._library is not None and self._thread.ident is not None:
             self._library.scalene_watch_stop()
             self._thread.join(_JOIN_S)
+
+    def cut(self) -> bool:
+        """Has it close its chunk, so that records in it never change again; waits go on in new ones. False: it did not within
+        a second."""
+        is_running = self._library is not None and self._thread.is_alive()
+        return not is_running or self._library.scalene_watch_cut(ctypes.c_int64(_PATIENCE_NS)) == 0  # type: ignore[union-attr]
 
     def _run(self) -> None:
         assert self._library is not None

@@ -145,6 +145,12 @@ static void publish(struct task *task) {
   task->published_end_ns = facts->end_ns;
 }
 
+void tasks_publish(void) {
+  for (uint32_t i = 0; i < task_end; i++) {
+    if (tasks[i].address && tasks[i].suspended) publish(&tasks[i]);
+  }
+}
+
 /* True if the task's record should be updated, so that a killed recorder loses little. */
 static bool is_due(const struct task *task, int64_t now_ns) {
   int64_t passed_ns = now_ns - task->published_end_ns, length_ns = now_ns - task->since_ns;

@@ -37,6 +37,8 @@ void names_of_greenlet(struct process *process, const struct task_observation *g
 void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all);
 /* Closes the accounts of all tasks of the process, which is not polled any more. */
 void tasks_end(struct process *process, int64_t now_ns);
+/* Publishes what is known of suspended tasks of all processes, whatever is due. */
+void tasks_publish(void);
 
 #pragma GCC visibility pop
 

@@ -8,6 +8,7 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 #include "watch/attached/attached.h"
+#include "watch/tasks.h"
 #include "watch/threads.h"
 
 /* Mean pause between two passes. Each is drawn at random between half of it and one and a half of it, so that no
@@ -24,12 +25,13 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool stopping;
+static unsigned cuts_asked, cuts_made; /* how often the chunk was to be closed, and how often it was */
 
 static void sleep_for(int64_t pause_ns) {
   int64_t until_ns = clock_now_ns() + pause_ns;
   struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
   pthread_mutex_lock(&lock);
-  while (!stopping && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
+  while (!stopping && cuts_made == cuts_asked && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
   pthread_mutex_unlock(&lock);
 }
 
@@ -64,13 +66,28 @@ static bool is_stopping(void) {
   return stop;
 }
 
+/* Closes the chunk if scalene_watch_cut has asked for that. */
+static void cut_if_asked(void) {
+  pthread_mutex_lock(&lock);
+  if (cuts_made != cuts_asked) {
+    tasks_publish();
+    spool_finish_chunk();
+    cuts_made = cuts_asked;
+    pthread_cond_broadcast(&wake);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
 /* Waits for the end of a pause of the recording; no thread is watched during it. False = the recording is not
  * paused. */
 static bool wait_out_pause(void) {
   if (!spool->paused) return false;
   threads_pause(clock_now_ns());
   attached_settle(clock_now_ns(), false);
-  while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PAUSED_PERIOD_NS);
+  while (spool->paused && !is_stopping() && !spool->ended) {
+    cut_if_asked();
+    sleep_for(PAUSED_PERIOD_NS);
+  }
   attached_resume(clock_now_ns());
   threads_resume(clock_now_ns());
   return true;
@@ -85,6 +102,7 @@ static void run(void) {
     attached_update(now_ns, false);
     threads_update(now_ns);
     threads_poll(now_ns, false);
+    cut_if_asked();
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
   attached_update(clock_now_ns(), true);
@@ -115,10 +133,25 @@ EXPORT int scalene_attach(const struct record_process_start *start, const char *
   return attached_request(start, texts, python) ? 0 : -1;
 }
 
+/* Makes the watcher close its chunk after a pass over the threads, so that what it has written there never changes again:
+ * waits that go on have a new record from then on. Waits for that, but no longer than `patience_ns`. Returns 0, or -1 if that
+ * was not long enough. Call it while scalene_watch runs, from another thread. */
+EXPORT int scalene_watch_cut(int64_t patience_ns) {
+  int64_t until_ns = clock_now_ns() + patience_ns;
+  struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+  pthread_mutex_lock(&lock);
+  unsigned wanted = ++cuts_asked;
+  pthread_cond_broadcast(&wake);
+  while (cuts_made != wanted && !stopping && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
+  bool made = cuts_made == wanted;
+  pthread_mutex_unlock(&lock);
+  return made ? 0 : -1;
+}
+
 /* Makes scalene_watch return after a last pass. May be called from any thread. */
 EXPORT void scalene_watch_stop(void) {
   pthread_mutex_lock(&lock);
   stopping = true;
-  pthread_cond_signal(&wake);
+  pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
 }
