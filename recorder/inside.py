@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: How long a recorder that this process runs under may take for an answer.
 _ANSWER_US = 1_000_000
 #: Options that name another process, recording or output.
-_REFUSED = ("--pid", "--output", "--control", "--recover", "--doctor")
+_REFUSED = ("--pid", "--output", "--control", "--recover", "--doctor", "--rotate", "--keep")
 
 
 class _Held(Shared):

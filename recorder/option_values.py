@@ -16,6 +16,7 @@ SHORTEST_GPU_INTERVAL_NS = 1_000_000
 LONGEST_GPU_INTERVAL_NS = 10_000_000_000
 SHORTEST_DURATION_NS = 100_000_000
 LONGEST_DURATION_NS = 10_000 * 3_600_000_000_000
+SHORTEST_ROTATION_NS = 1_000_000_000
 SMALLEST_THRESHOLD_BYTES = 4_000
 SMALLEST_ALLOC_INTERVAL_BYTES = 16
 
@@ -44,6 +45,14 @@ def duration_ns(option: str, text: str) -> int:
     nanoseconds = _duration(option, text, bare_seconds=True)
     if not SHORTEST_DURATION_NS <= nanoseconds <= LONGEST_DURATION_NS:
         raise UsageError(f"{option} {text} is out of range. It can be 100ms to 10000h.")
+    return nanoseconds
+
+
+def rotation_ns(option: str, text: str) -> int:
+    """Nanoseconds of "10min" or "1h", from 1s to 10000h."""
+    nanoseconds = duration_ns(option, text)
+    if nanoseconds < SHORTEST_ROTATION_NS:
+        raise UsageError(f"{option} {text} is out of range. It can be 1s to 10000h.")
     return nanoseconds
 
 

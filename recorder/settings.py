@@ -25,7 +25,8 @@ class Settings:
     to the program; ``cpu_engine``: auto or posix; ``duration_ns``: how long to record, None = to the program's end;
     ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
     ``gpu_interval_ns``: time between two GPU samples, 0 = none; ``labels``: what the trace is of, by name, in the order
-    given.
+    given; ``rotate_ns``: a trace is closed so often, None = there is one trace; ``keep_ns``: closed traces are removed when they
+    are older, None = never.
     """
 
     command: list[str] = field(default_factory=list)
@@ -49,3 +50,5 @@ class Settings:
     pause_at_start: bool = False
     gpu_interval_ns: int = DEFAULT_GPU_INTERVAL_NS
     labels: dict[str, str] = field(default_factory=dict)
+    rotate_ns: int | None = None
+    keep_ns: int | None = None

@@ -51,6 +51,8 @@ _REFUSED = frozenset(
         "--doctor",
         "--pause-at-start",
         "--snapshot-every",
+        "--rotate",
+        "--keep",
         "--install-completion",
         "--show-completion",
     ]

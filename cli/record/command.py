@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ...formats.units import counted, file_size_text
-from ...recorder.errors import RecordError, UsageError
+from ...recorder.errors import RecordError, SetupError, UsageError
+from ...recorder.rotate.layout import label_folder
 from ...recorder.run.load import hide_pandas
 from ..render.text import clean
 from .options import NAME, Given, Split, read_options, settings_of, split_command_line
@@ -29,7 +30,7 @@ _LONGEST_PID = 9
 #: Options of --pid that would change nothing: they set what only the library inside a program does.
 _NEEDS_THE_SHIM = (
     *("--python", "--cpu-engine", "--memory-threshold", "--alloc-interval", "--native-alloc", "--copy-threshold"),
-    *("--no-memory", "--no-copy", "--no-wait"),
+    *("--no-memory", "--no-copy", "--no-wait", "--rotate", "--keep"),
 )
 
 
@@ -81,7 +82,7 @@ def run(words: Sequence[str]) -> int:
         return _attach(given, split.program)
     if not split.program:
         raise UsageError(f"There is nothing to record. Name a script, -m MODULE, -c CODE or a command: {NAME} app.py")
-    return _record(settings_of(given, split.program), bool(given.get("verbose")))
+    return _record(given, settings_of(given, split.program), bool(given.get("verbose")))
 
 
 def print_message(message: str) -> None:
@@ -100,10 +101,31 @@ def _open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
 
 
-def _record(settings: Settings, is_verbose: bool) -> int:
+def _record(given: Given, settings: Settings, is_verbose: bool) -> int:
+    _check_rotation(given, settings)
     from ...recorder.run.record import record
 
     return _result(record(settings, print_message, _on_trace(is_verbose)))
+
+
+def _check_rotation(given: Given, settings: Settings) -> None:
+    """Creates the folder of the traces. Raises UsageError, SetupError."""
+    if not settings.rotate_ns:
+        if settings.keep_ns:
+            raise UsageError("--keep belongs to --rotate, which closes the traces that are kept. Give both.")
+        return
+    if "snapshot_every" in given:
+        raise UsageError("--rotate and --snapshot-every cannot be given together: each closed trace is a snapshot.")
+    if "output" not in given or not settings.output.is_dir():
+        raise UsageError(
+            "With --rotate, -o names the folder of all traces. Create it, and give it: -o DIR --rotate 10min."
+        )
+    folder = label_folder(settings.output, settings.labels)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or "unknown error").lower()
+        raise SetupError(f"Traces cannot be written in {folder}: {reason}. Name another folder with -o.") from error
 
 
 def _on_trace(is_verbose: bool) -> Callable[[Finished], None]:
@@ -152,7 +174,6 @@ def _examine(split: Split) -> int:
 
 def _recover(given: Given, program: list[str]) -> int:
     from ...formats.errors import TraceError
-    from ...recorder.convert.finish import recover
     from ...recorder.run.load import load_converter, prepare_converter
 
     if program:
@@ -161,10 +182,12 @@ def _recover(given: Given, program: list[str]) -> int:
         )
     prepare_converter()
     load_converter()
+    from ...recorder.rotate.publish import recover_any
+
     output = given.get("output")
     try:
         target = Path(str(output)).absolute() if output else None
-        finished = recover(Path(str(given["recover"])), target, bool(given.get("with_sources")))
+        finished = recover_any(Path(str(given["recover"])), target, bool(given.get("with_sources")))
     except TraceError as error:
         print_message(str(error))
         return FAILED

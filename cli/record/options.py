@@ -15,7 +15,14 @@ from typing import Any
 
 from ...recorder.errors import UsageError
 from ...recorder.labels import labels_of
-from ...recorder.option_values import alloc_interval_bytes, duration_ns, gpu_interval_ns, interval_ns, threshold_bytes
+from ...recorder.option_values import (
+    alloc_interval_bytes,
+    duration_ns,
+    gpu_interval_ns,
+    interval_ns,
+    rotation_ns,
+    threshold_bytes,
+)
 from ...recorder.settings import DEFAULT_OUTPUT, Settings
 
 NAME = "scalene-record"
@@ -180,6 +187,21 @@ OPTIONS = (
         f"{NAME} waits for it and exits with its status.",
         "TIME",
         "duration_ns",
+        duration_ns,
+    ),
+    Option(
+        ("--rotate",),
+        "Close a trace every TIME, and go on with the next one. -o names the folder of all traces: they lie in it by labels "
+        "and days.",
+        "TIME",
+        "rotate_ns",
+        rotation_ns,
+    ),
+    Option(
+        ("--keep",),
+        "With --rotate, remove closed traces with the same labels that began longer than TIME ago.",
+        "TIME",
+        "keep_ns",
         duration_ns,
     ),
     Option(

@@ -114,6 +114,8 @@ def _given_options(text: str) -> list[str]:
         raise pytest.UsageError(f"--scalene-options: {error}.") from None
     if any(word.startswith(("-o", "--output")) for word in words):
         raise pytest.UsageError("--scalene-options: the trace is named by --scalene-trace=FILE.")
+    if any(word.partition("=")[0] == "--rotate" for word in words):
+        raise pytest.UsageError("--scalene-options: a test run has one trace. Leave out --rotate.")
     return words
 
 

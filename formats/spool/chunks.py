@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .layout import constants, ffi
+from .layout import constants, ffi, record_kinds
 from .regular import open_regular
 
 if TYPE_CHECKING:
@@ -61,12 +62,14 @@ class Live(NamedTuple):
 @dataclass(frozen=True)
 class View:
     """The chunks that the recording at ``spool`` had at one moment. ``parts``: part files in order, with their sizes in
-    bytes then; ``live``: the chunks in the spool file, by offer. What is added later does not belong to it, but no chunk of
-    ``live`` may be moved while it is read (recorder/spool/drain.py)."""
+    bytes then; ``live``: the chunks in the spool file, by offer; ``skipped``: how many slots at the beginning of chunks in the
+    spool file do not belong to it, by offer. What is added later does not belong to it, but no chunk of ``live`` may be moved
+    while it is read (recorder/spool/drain.py)."""
 
     spool: Path
     parts: list[tuple[Path, int]]
     live: list[Live]
+    skipped: Mapping[int, int] = field(default_factory=dict)
 
 
 def frame_of(process: int, offer: int, data: bytes, compress: bool = True) -> bytes:
@@ -124,7 +127,8 @@ def read_chunks(view: View, known: Offers | None = None) -> Iterator[Chunk]:
         yield from (chunk for chunk, _ in part_chunks(path, 0, size, found))
     with view.spool.open("rb", buffering=0) as file:
         for each in view.live:
-            chunk = None if each.offer in found else live_chunk(file.fileno(), each.place)
+            first = view.skipped.get(each.offer, 0)
+            chunk = None if each.offer in found else live_chunk(file.fileno(), each.place, first)
             # If the offers differ, it was moved, and this is another one in its place.
             if chunk is not None and chunk.offer == each.offer:
                 yield chunk
@@ -227,3 +231,24 @@ def live_chunk(descriptor: int, index: int, first: int = 0) -> Chunk | None:
         return None
     head = ffi().from_buffer("struct chunk_header *", data)
     return Chunk(int(head.process), int(head.offer), slots[1 + first :])
+
+
+def slots_until(slots: Slots, until_ns: int) -> int:
+    """How many of ``slots`` belong to the records up to the first one that is unpublished, or younger than ``until_ns``
+    (CLOCK_MONOTONIC)."""
+    heads = slots[:, :4].copy().view("<u4").ravel().tolist()
+    times = slots[:, 8:16].copy().view("<i8").ravel().tolist()
+    at = 0
+    while at < len(heads):
+        kind, count = heads[at] & 0xFFFF, heads[at] >> 16
+        if not kind or not count or at + count > len(heads) or (kind in _timed() and times[at] > until_ns):
+            break
+        at += count
+    return at
+
+
+@cache
+def _timed() -> frozenset[int]:
+    """The kinds of records with a time, which is their third field."""
+    structs = {number: ffi().typeof(f"struct {name}") for number, name in record_kinds().items()}
+    return frozenset(number for number, struct in structs.items() if dict(struct.fields).get("t_ns"))

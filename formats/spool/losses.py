@@ -70,6 +70,12 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "source files and libraries were not read: not all recorded processes may read them, or the recovered recording may be a stranger's (--with-sources reads them nevertheless)",
     ),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
+    Loss(
+        "rotated",
+        "info",
+        "the trace begins where another one of the same recording ends (--rotate): what the program held by then is in the "
+        "footprint, and on no line",
+    ),
     Loss("paused", "info", "the recording was paused; the program's work in that time is charged to no line"),
     Loss(
         "never_resumed",
@@ -84,6 +90,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     ),
     Loss(
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"
+    ),
+    Loss(
+        "rotations_failed",
+        "info",
+        "traces could not be closed in time (--rotate), because the disk was full for example: later ones cover more time",
     ),
     Loss("watcher_off", "error", "the watcher could not be started: waits are not recorded"),
     Loss(

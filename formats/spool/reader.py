@@ -10,7 +10,7 @@ import itertools
 import os
 import stat
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -200,7 +200,7 @@ class Spool:
 
     ``batch_chunks``: chunks in a batch, None = by their slots; ``until_ns``: only events up to this moment of the recording,
     None = all; ``view``: the chunks that are read, None = all that the recording has now; ``before``: those that need not be
-    read again. Raises SpoolMissing, NotASpool or SpoolVersion.
+    read again; ``adjust``: called with the records of each batch of chunks, returns those that count instead. Raises SpoolMissing, NotASpool or SpoolVersion.
     """
 
     def __init__(
@@ -210,8 +210,10 @@ class Spool:
         until_ns: int | None = None,
         view: View | None = None,
         before: ReadBefore | None = None,
+        adjust: Callable[[Records], Records] | None = None,
     ) -> None:
         self.path = path
+        self._adjust = adjust or (lambda records: records)
         self._before = before or ReadBefore()
         self.header = read_header(path)
         self._view = view or _view(path, int(self.header["chunks_used"]))
@@ -237,7 +239,7 @@ class Spool:
         while not last:
             slots, parts = groups.popleft() if groups else (0, [])
             if not groups and following is not None:
-                parts = [*parts, read_records(self._batch(itertools.chain([following], chunks), slots))]
+                parts = [*parts, self._adjust(read_records(self._batch(itertools.chain([following], chunks), slots)))]
                 following = next(chunks, None)
             last = not groups and following is None
             batch = [replace(merged(parts), last=last)]

@@ -10,6 +10,7 @@ SETTINGS: dict[str, str] = {
     "wall_ns": "length of the recording in nanoseconds",
     "command": "the command as given, JSON list; absent with --no-argv",
     "labels": "labels of --label, a JSON object of texts in the order given; absent without labels",
+    "follows": "id of the trace of the same recording that ends where this one begins (--rotate); absent in others",
     "exit_status": "exit status of the program, 128 + n for signal n; absent when recovered, and when the program ran on",
     "features": "JSON list of what was recorded: cpu, wait, task (asyncio tasks and greenlets), memory, alloc, copy, children, gpu (if there was one)",
     "cpu_interval_ns": "mean CPU time between two ticks of a thread",
@@ -22,6 +23,6 @@ SETTINGS: dict[str, str] = {
     "kernel": "kernel release",
     "machine": "processor architecture",
     "cpu_count": "processors available to the recorder",
-    "ended_by": "why the recording ends here: program (it ended), duration (--duration; the program ran on), snapshot (the recording continued), detach (scalene-record --pid was stopped; the program ran on), recovery (--recover)",
+    "ended_by": "why the recording ends here: program (it ended), duration (--duration; the program ran on), snapshot (the recording continued), rotation (the next trace of the recording begins here, --rotate), detach (scalene-record --pid was stopped; the program ran on), recovery (--recover)",
     "recovered": "true when written by --recover, else false",
 }

@@ -62,9 +62,11 @@ Tables = dict[str, dict[str, Any]]
 class Outcome:
     """How the recording ended. ``root_end``: the program's end, None when it is unknown; ``wall_ns``: length in
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
-    name; ``ended_by``: program, duration, snapshot, detach or recovery; ``rights``: gives the rights with which files
+    name; ``ended_by``: program, duration, snapshot, rotation, detach or recovery; ``rights``: gives the rights with which files
     of the program are read. It is called when their names have been read, since a process may have given up rights before
-    it wrote a name; ``still_runs``: tells whether a process runs on."""
+    it wrote a name; ``still_runs``: tells whether a process runs on; ``since_real_ns``: when the program may have read its
+    files first (CLOCK_REALTIME), None = since the start of the recording; ``follows``: it goes on where another trace of the
+    recording ends."""
 
     root_end: RootEnd | None
     wall_ns: int | None
@@ -73,11 +75,13 @@ class Outcome:
     ended_by: str = "program"
     rights: Callable[[], Rights] = Rights
     still_runs: Callable[[int, int], bool] = still_runs
+    since_real_ns: int | None = None
+    follows: bool = False
 
     @property
     def runs_on(self) -> bool:
         """The program has not ended, which the user knows."""
-        return self.ended_by in ("duration", "snapshot", "detach")
+        return self.ended_by in ("duration", "snapshot", "detach", "rotation")
 
     @property
     def until_ns(self) -> int | None:
@@ -205,7 +209,8 @@ class Conversion:
         used = np.unique(stacks.table["locations"].items).tolist()
         innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()} | nodes.program_files()
         files = [nodes.locations[each][0] for each in used]
-        started_ns = int(self._survey.header["start_real_ns"])
+        since_ns = self._outcome.since_real_ns
+        started_ns = int(self._survey.header["start_real_ns"]) if since_ns is None else since_ns
         given, notebooks, known = self._programs.texts, self._notebooks, self._known.sources
         return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open, notebooks, known)
 
@@ -286,6 +291,7 @@ class Conversion:
             "symbols_changed": symbols.changed,
             "files_withheld": sources.withheld + symbols.withheld,
             "recovered": int(self._outcome.recovered),
+            "rotated": int(self._outcome.follows),
             "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
 

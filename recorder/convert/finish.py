@@ -112,6 +112,15 @@ def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Fi
     """Writes the trace of a recording whose recorder has died. ``output``: None = the path that the recording was started
     with; ``with_sources``: read all files that the recording names, whoever may have written it. Raises TraceError.
     """
+    facts, rights = begin_recovery(folder, with_sources)
+    if output is None:
+        output = _recovery_output(folder)
+    return _finish(folder, facts, output, Outcome(None, None, True, {}, "recovery", lambda: rights))
+
+
+def begin_recovery(folder: Path, with_sources: bool) -> tuple[Facts, Rights]:
+    """Ends the recording in ``folder``, whose recorder has died. Returns its facts, and the rights with which files are read.
+    Raises TraceError."""
     if is_gone_from_memory(folder):
         raise TraceError(
             f"The spool of {folder} was in memory and is gone: the machine or the container was restarted. "
@@ -121,12 +130,10 @@ def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Fi
         raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")
     if is_live(folder):
         raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")
-    if output is None:
-        output = _recovery_output(folder)
     facts = read_facts(folder)
     rights = OWN_RIGHTS if with_sources else recovered_rights(folder, is_original(folder, facts))
     end_recording(folder / SPOOL_NAME)
-    return _finish(folder, facts, output, Outcome(None, None, True, {}, "recovery", lambda: rights))
+    return facts, rights
 
 
 def end_recording(spool: Path) -> None:
@@ -170,11 +177,12 @@ def write_trace_of(
     step: Callable[[str], None] = lambda _: None,
     view: View | None = None,
     begun: BegunTrace | None = None,
+    spool: Spool | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` and leaves the folder unchanged, because the recording may continue.
 
     ``step`` is called with the name of each step; ``view``: the chunks that are read, None = all; ``begun``: the trace with
-    the rows that were written while the program ran. Raises TraceError.
+    the rows that were written while the program ran; ``spool``: None = the spool of the folder. Raises TraceError.
     """
     from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
@@ -183,7 +191,7 @@ def write_trace_of(
         time.sleep(SETTLE_S)
     takes_rest = begun is not None and begun.takes_rest()  # from here on, only this thread uses what is known
     known = begun.known if begun else Known()
-    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view, before=known.records)
+    spool = spool or Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view, before=known.records)
     gpu = GpuRows(folder, outcome.until_ns)
     written = folder / TRACE_NAME
     with closing(known.names):

@@ -23,13 +23,13 @@ def running_images(images: Images, still_runs: Callable[[int, int], bool]) -> In
     """Process ids of the images that run now, among those that have written no end. ``still_runs``: :func:`still_runs`.
     Processes of other pid namespaces than ours are not found."""
     rows = images.last()
-    rows = rows[(images.namespace[rows] == 0) | (images.namespace[rows] == _own_namespace())]
+    rows = rows[(images.namespace[rows] == 0) | (images.namespace[rows] == own_namespace())]
     rows = rows[~images.has_end(rows, "END_EXIT", "END_QUICK", "END_EXEC", "END_FILTER")]
     found = [row for row in rows.tolist() if still_runs(int(images.pid[row]), int(images.t_ns[images.life[row]]))]
     return images.process[np.array(found, np.int64)]
 
 
-def _own_namespace() -> int:
+def own_namespace() -> int:
     """The number of our pid namespace, as start records have it; -1 = unknown."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino & 0xFFFFFFFF
@@ -46,10 +46,20 @@ def started_ns(ticks: int) -> int:
 def still_runs(pid: int, begun_ns: int) -> bool:
     """Does the process still run that began to be recorded at that time (CLOCK_MONOTONIC) under this pid? Another one may
     have its pid since."""
+    return _state(pid, begun_ns) not in _DEAD | {""}
+
+
+def still_there(pid: int, begun_ns: int) -> bool:
+    """The same, also of a process that has ended and that nobody has waited for."""
+    return _state(pid, begun_ns) != ""
+
+
+def _state(pid: int, begun_ns: int) -> str:
+    """The state of that process as the kernel writes it, "" = it is not there any more."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         state, *fields = text.rpartition(")")[2].split()
         recorded_after_ns = begun_ns - started_ns(int(fields[18]))
     except (OSError, ValueError, IndexError):
-        return False
-    return state not in _DEAD and -2 * _NS_PER_TICK <= recorded_after_ns <= _LATEST_NS
+        return ""
+    return state if -2 * _NS_PER_TICK <= recorded_after_ns <= _LATEST_NS else ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import struct
 from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
 
 SPOOL_NAME = "spool"
 FACTS_NAME = "recording.json"
@@ -24,6 +26,11 @@ GPU_DEVICES_NAME = "gpu.json"
 CONTROL_NAME = "control"
 #: The trace until it is moved to its place; hidden, because a recording may be recovered among the user's own files.
 TRACE_NAME = ".trace.parquet"
+
+#: Of a recording that rotates (recorder/rotate/): what belongs to which trace, what cuts have copied, what later traces need of
+#: earlier ones, and the folder in which a trace is made.
+ROTATION_NAME = "rotation.json"
+CUT_NAME, CARRY_NAME, SEGMENT_NAME = "cut", "carry", "segment"
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
 RSS_STRUCT = struct.Struct("<qqqq")
@@ -44,3 +51,12 @@ def append_whole(descriptor: int, data: bytes) -> bool:
         with suppress(OSError):
             os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
     return written == len(data)
+
+
+def new_file(path: Path) -> BinaryIO:
+    """A new file at ``path`` (mode 0600), in place of what was there. Links are not followed, because a folder that is recovered
+    may come from anywhere. Raises OSError."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "wb")

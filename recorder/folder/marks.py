@@ -54,6 +54,10 @@ class MarkFile:
         self.left_out += not is_written
         return is_written
 
+    def begin_anew(self) -> None:
+        """Lets the limits count from now on: what was written before is another trace's."""
+        self._lines = self._bytes = 0
+
     def close(self) -> None:
         """Closes the file."""
         os.close(self._file)

@@ -15,14 +15,18 @@ from pathlib import Path
 from ...formats.trace import temporary
 from ..errors import SetupError
 from .files import (
+    CARRY_NAME,
     CONTROL_NAME,
+    CUT_NAME,
     FACTS_NAME,
     GPU_DEVICES_NAME,
     GPU_NAME,
     MARKS_NAME,
     ORIGIN_NAME,
     RIGHTS_NAME,
+    ROTATION_NAME,
     RSS_NAME,
+    SEGMENT_NAME,
     SPOOL_NAME,
     TRACE_NAME,
 )
@@ -118,14 +122,24 @@ def remove_recording(folder: Path) -> None:
     recording that is recovered may have been copied to any folder, beside the user's own files."""
     remove_spool(folder)
     names = [FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
-    paths = [folder / name for name in (*names, RIGHTS_NAME, ORIGIN_NAME)]
+    names += [RIGHTS_NAME, ORIGIN_NAME, ROTATION_NAME, f"{ROTATION_NAME}.new"]
+    own = (SPOOL_NAME, RSS_NAME, MARKS_NAME, GPU_NAME, GPU_DEVICES_NAME, TRACE_NAME)
+    segment = folder / SEGMENT_NAME
+    paths = [folder / name for name in names]
+    if segment.is_symlink():
+        paths.append(segment)
     with suppress(OSError):  # out of descriptors
-        paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *temporary.existing(folder / TRACE_NAME)]
+        for pattern in (f"{SPOOL_NAME}.part[0-9]*", f"{CUT_NAME}[0-9]*", f"{CARRY_NAME}[0-9]*"):
+            paths += folder.glob(pattern)
+        paths += temporary.existing(folder / TRACE_NAME)
+        if not segment.is_symlink():
+            paths += [*(segment / name for name in own), *temporary.existing(segment / TRACE_NAME)]
     for path in paths:
         with suppress(OSError):
             path.unlink()
-    with suppress(OSError):
-        folder.rmdir()
+    for made in (segment, folder):
+        with suppress(OSError):
+            made.rmdir()
 
 
 def is_live(folder: Path) -> bool:

@@ -193,7 +193,7 @@ class Commands:
         return {
             "cpu-interval": f"{int(header.cpu_interval_ns) / 1e6:g}ms",
             "memory-threshold": str(header.memory_threshold_bytes),
-            "alloc-interval": _alloc_text(header),
+            "alloc-interval": alloc_text(header),
             "copy-threshold": str(header.copy_threshold_bytes),
         }
 
@@ -226,7 +226,8 @@ def _alloc_control(interval_bytes: int | None) -> int:
     return _C["CONTROL_ALLOC_SET"] | interval_bytes
 
 
-def _alloc_text(header: Any) -> str:
+def alloc_text(header: Any) -> str:
+    """The interval between allocation samples that holds now: auto, or a number of bytes."""
     control = int(header.alloc_control)
     is_auto = control & _C["CONTROL_ALLOC_AUTO"] if control else int(header.features) & _C["FEATURE_ALLOC_AUTO"]
     if is_auto:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...formats.errors import NothingRecorded, TraceError
@@ -34,7 +35,7 @@ from ..sampling.watcher import Watcher
 from ..settings import Settings
 from ..spool.drain import Drain
 from ..spool.spool_file import SpoolFile
-from .commands import Commands, Target
+from .commands import Commands, Target, alloc_text
 from .snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from ..convert.begun import BegunTrace
     from ..convert.finish import Finished
+    from .rotation import Rotation
     from .supervise import Ended
 
 #: Writes the trace: length of the recording (ns), losses by name, what was written while the program ran.
@@ -129,7 +131,17 @@ class Session:
         self._begins, self._is_over = threading.Lock(), False
         target = Target(prepared.space, prepared.marks, self._output, pid, self._snapshots.request)
         self._commands = Commands(target)
+        self._rotation = self._rotate(settings) if settings.rotate_ns else None
         self._server = self._start_server()
+
+    def _rotate(self, settings: Settings) -> Rotation:
+        from .rotation import Recording, Rotation  # here, because few recordings need it
+
+        prepared = self._prepared
+        folder, root, interval = prepared.folder.path, Path(prepared.template).parent, partial(alloc_text, self._header)
+        facts, known = prepared.facts, (self._losses, self._rights, interval)
+        parts = (self._header, self._drain, self._watcher, prepared.marks)
+        return Rotation(Recording(folder, root, facts, *parts, *known), self._pid, settings)
 
     def begin_trace(self) -> None:
         """Begins the trace, unless the end has come. Call it in another thread, when the converter was imported."""
@@ -139,7 +151,7 @@ class Session:
         prepared, idle = self._prepared, IdleProcessors()
         folder = prepared.folder.path
         with self._begins:
-            if not self._is_over:
+            if not self._is_over and not self._rotation:  # what is read ahead would belong to several traces
                 may_work = partial(_may_work, idle, prepared.space)
                 ahead = Ahead(folder / SPOOL_NAME, prepared.facts, self._drain.pinned, self._rights, may_work)
                 self._begun = BegunTrace(folder / TRACE_NAME, prepared.facts.trace_id, ahead)
@@ -157,6 +169,8 @@ class Session:
         for step in (self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights, let_go):
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
+        if self._rotation:
+            self._rotation.turn()
         if now_s >= self._snapshot_s:
             self._snapshot_s = _NEVER_S
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
@@ -251,6 +265,10 @@ class Session:
     def _write_snapshot(self) -> Finished:
         from ..convert.finish import SETTLE_S, snapshot  # numpy and pyarrow are loaded after the program was started
 
+        if self._rotation:
+            raise TraceError(
+                "A recording with --rotate has no snapshots: its closed traces are below the folder of -o."
+            )
         prepared, wall_ns, losses = self._prepared, self._now_ns(), self._losses()
         time.sleep(SETTLE_S)
         with self._drain.pinned() as view:
@@ -287,16 +305,22 @@ class Session:
         return losses, None if removed else self._begun  # a removed folder has taken it along
 
     def _finish(self, ended: Ended, wall_ns: int, losses: dict[str, int], begun: BegunTrace | None) -> Finished:
-        from ..convert.finish import finish  # as in _write_snapshot
+        from ..convert.convert import Outcome  # as in _write_snapshot
+        from ..convert.finish import finish
         from ..convert.kinds.ends import RootEnd
 
         prepared, end = self._prepared, RootEnd(self._pid, *ended)
+        if self._rotation:
+            return self._rotation.finish(Outcome(end, wall_ns, False, losses, rights=self._rights))
         return finish(prepared.folder.path, end, wall_ns, losses, self._rights, prepared.facts, begun)
 
     def _finish_early(self, wall_ns: int, losses: dict[str, int], begun: BegunTrace | None) -> Finished:
-        from ..convert.finish import finish_early  # as in _write_snapshot
+        from ..convert.convert import Outcome  # as in _write_snapshot
+        from ..convert.finish import finish_early
 
         prepared = self._prepared
+        if self._rotation:
+            return self._rotation.finish(Outcome(None, wall_ns, False, losses, "duration", self._rights))
         return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights, begun)
 
     def _finish_attached(
@@ -312,6 +336,8 @@ class Session:
         return finish_attached(prepared.folder.path, prepared.facts, self._output, outcome, begun)
 
     def _stop(self) -> None:
+        if self._rotation:
+            self._rotation.stop()
         self._snapshots.close()
         if self._server:
             self._server.stop()

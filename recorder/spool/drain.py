@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,17 @@ from ...formats.spool.chunks import (
     CHUNK_BYTES,
     CHUNK_SLOTS,
     SLOT_BYTES,
+    Live,
     View,
     frame_of,
     is_finished,
+    live_chunk,
     part_path,
+    slots_until,
     view_of,
 )
-from ...formats.spool.layout import ffi
+from ...formats.spool.layout import constants, ffi
+from ..folder.files import new_file
 from .pid_namespaces import own_pid_namespace
 from .spool_file import SpoolFile
 
@@ -41,11 +45,14 @@ _TURN_S = 0.03
 _CHUNKS_PER_TURN = 256
 #: With more chunks in use there is no time to compress.
 _BUSY_CHUNKS = 2048
+#: With so many chunks, a cut has no time either: nothing is drained meanwhile.
+_MANY_COPIES = 256
 _PART_BYTES = 256 << 20
 _RETRY_S = 1.0
 #: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. Draining a chunk
 #: takes the GIL six times; with Python's 5 ms, 40 chunks per second could be drained then.
 _PINNED_SWITCH_S = 0.0002
+WATCHER = constants()["PROCESS_WATCHER"]
 
 
 class Drain:
@@ -57,6 +64,7 @@ class Drain:
         self._spool = spool
         self._waiting: deque[int] = deque()
         self._stored: set[int] = set()
+        self._skipped: dict[int, int] = {}  # slots that were copied by a cut, by offer
         self._file = -1
         self._size = 0
         self._retry_at_s = 0.0
@@ -116,6 +124,56 @@ class Drain:
             if time.monotonic() > now_s + _TURN_S:
                 break
 
+    def cut(self, copies: Path, begin: Callable[[], int], commit: Callable[[int, dict[int, int]], None]) -> None:
+        """Divides the recording into what was before this moment and what comes later. Nothing is drained meanwhile.
+
+        ``begin`` is called first and returns the moment (CLOCK_MONOTONIC, ns), when what was published then can be read. Records
+        up to it in chunks that are still in the spool are copied to the new file ``copies``. ``commit`` gets the number of the
+        first part file of what comes later, and the slots of each chunk, by offer, that do not belong to that. If it raises an
+        error, nothing was divided. Raises OSError, and what ``commit`` raises.
+        """
+        with self._turn:
+            self.close()  # what is drained from now on goes into the next part file
+            until_ns = begin()
+            before, self._skipped = self._skipped, self._copied(copies, until_ns)
+            try:
+                commit(self.parts + 1, dict(self._skipped))
+            except BaseException:
+                self._skipped = before
+                raise
+
+    def _copied(self, path: Path, until_ns: int) -> dict[int, int]:
+        """Copies records up to the moment ``until_ns`` from the chunks in the spool to ``path``. Returns how many slots of each
+        chunk, by offer, do not belong to what comes later."""
+        skipped: dict[int, int] = {}
+        descriptor = self._space.descriptor
+        live = view_of(self._spool, descriptor, self._space.used).live
+        compress = len(live) < _MANY_COPIES
+        with new_file(path) as file:
+            for each in live:
+                first = self._skipped.get(each.offer, 0)
+                chunk = live_chunk(descriptor, each.place, first) if each.slots > first else None
+                if chunk is None or chunk.offer != each.offer:
+                    skipped[each.offer] = first
+                    continue
+                data = chunk.slots[: each.slots - first]
+                count = len(data) if self._is_over(each, chunk.process) else slots_until(data, until_ns)
+                if chunk.process == WATCHER and not each.is_closed:
+                    count = 0  # the watcher may still change its records
+                if count:
+                    file.write(frame_of(chunk.process, chunk.offer, data[:count].tobytes(), compress))
+                skipped[each.offer] = first + count
+        return {offer: slots for offer, slots in skipped.items() if slots}
+
+    def _is_over(self, live: Live, process: int) -> bool:
+        """Has the process of that chunk ended, so that none of its records will be published any more?"""
+        return process != WATCHER and self._is_dead(_header(self._space.first_bytes(live.place, SLOT_BYTES)))
+
+    @property
+    def skipped(self) -> dict[int, int]:
+        """How many slots of chunks in the spool belong to what was before the last cut, by offer."""
+        return dict(self._skipped)
+
     def close(self) -> None:
         """Closes the part file."""
         if self._file >= 0:
@@ -135,7 +193,8 @@ class Drain:
         used = min(max(1, int(header.cursor)), CHUNK_SLOTS) * SLOT_BYTES
         if not is_finished(data, used // SLOT_BYTES) and not self._is_dead(header):
             return True
-        if used > SLOT_BYTES and not self._store(int(header.process), int(header.offer), data[SLOT_BYTES:used]):
+        first = SLOT_BYTES * (1 + self._skipped.get(int(header.offer), 0))
+        if used > first and not self._store(int(header.process), int(header.offer), data[first:used]):
             return False
         return self._release(chunk)
 

@@ -60,7 +60,7 @@ class SeenEnds:
         of_stack = ("eval_found", "vectorcall", "tp_call", "frame_setup", "type_call")
         flags = (*of_stack, "has_python", "gc", "torn", "system_only")
         return {
-            "t_ns": self.t_ns[rows] - start_ns,
+            "t_ns": np.maximum(self.t_ns[rows] - start_ns, 0),
             "process": self.process[rows].astype(np.int32),
             "thread": self.thread[rows].astype(np.int32),
             "user_ns": user_ns,

@@ -35,6 +35,8 @@ class Collections:
             self._so_far[process] = so_far[-1]
             if self._survey.last_batch.one(process) <= self._batch:
                 del self._so_far[process]
+        counts = bulk.records["t_ns"] >= self._survey.start_ns  # others say what had been before (recorder/rotate/)
+        bulk, added = bulk.where(counts), added[counts]
         return {
             "t_ns": bulk.records["t_ns"] - self._survey.start_ns,
             "process": bulk.process,

@@ -40,7 +40,7 @@ def process_table(lives: Lives, start_ns: int, seen_ends: SeenEnds, running: Int
     starts, seen, ends = lives.starts, lives.processes_seen, lives.process_ends
     rows = RowsByKey(np.concatenate([starts.process, seen.keys, ends.process.astype(np.int64)]))
     rows.fill("process", rows.keys, rows.keys.astype(np.int32))
-    rows.fill("t_ns", seen.keys, seen.values - start_ns)
+    rows.fill("t_ns", seen.keys, _since(start_ns, seen.values))
     _fill_starts(rows, starts, start_ns)
     last = last_by_key(ends.process.astype(np.int64), np.arange(len(ends)))
     _fill_process_ends(rows, last.keys, ends.records[last.values], start_ns, seen_ends, running)
@@ -59,11 +59,11 @@ def thread_table(
     rows = RowsByKey(threads)
     rows.fill("process", threads, process.astype(np.int32))
     rows.fill("thread", rows.keys, rows.keys.astype(np.int32))
-    rows.fill("t_ns", threads, first_ns - start_ns)
+    rows.fill("t_ns", threads, _since(start_ns, first_ns))
     rows.fill("cpu_ns", rows.keys, np.zeros(len(rows.keys), np.int64))
     rows.fill("cpu_ns", last_clock.keys, np.maximum(last_clock.values - clocks.of(last_clock.keys), 0))
     _fill_thread_starts(rows, lives.thread_starts, start_ns, stacks)
-    _fill_thread_ends(rows, _ended(lives), start_ns)
+    _fill_thread_ends(rows, ended_threads(lives), start_ns)
     _fill_python_names(rows, lives.thread_names, names)
     _fill_seen_ends(rows, seen_ends, threads, process, start_ns)
     return rows.table("process", "thread")
@@ -72,7 +72,7 @@ def thread_table(
 def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
     process, records = starts.process, starts.records
     parent, version = records["parent"].astype(np.int32), records["python_version"].astype(np.int64)
-    rows.fill("t_ns", process, records["t_ns"] - start_ns)
+    rows.fill("t_ns", process, _since(start_ns, records["t_ns"]))
     rows.fill("pid", process, records["pid"].astype(np.int64))
     rows.fill("parent_pid", process, records["parent_pid"].astype(np.int64))
     rows.fill("parent", process, np.ma.masked_array(parent, mask=parent == 0))
@@ -124,7 +124,7 @@ def _fill_process_ends(
     ended = records["how"] != _C["END_NONE"]
     process, records = process[ended], records[ended]
     status = (records["exit_status"] & 255).astype(np.int64)
-    rows.fill("end_ns", process, records["t_ns"] - start_ns)
+    rows.fill("end_ns", process, _since(start_ns, records["t_ns"]))
     rows.fill("exit_status", process, np.ma.masked_array(status, mask=records["how"] != _C["END_QUICK"]))
     for name, field in _PROCESS_END.items():
         rows.fill(name, process, records[field])
@@ -132,7 +132,7 @@ def _fill_process_ends(
     for name, counted, late in zip(("user_ns", "system_ns"), seen.end_ns.T, seen.late_ns.T, strict=True):
         rows.fill(name, seen.process[seen.told], (counted + late)[seen.told])
     silent = np.isin(seen.process, process, invert=True)
-    rows.fill("end_ns", seen.process[silent], seen.t_ns[silent] - start_ns)
+    rows.fill("end_ns", seen.process[silent], _since(start_ns, seen.t_ns[silent]))
     measured = silent & (seen.peak_rss_bytes > 0)
     rows.fill("peak_rss_bytes", seen.process[measured], seen.peak_rss_bytes[measured])
     how = np.where(seen.killed[silent], _KILLED, _C["END_EXIT"])
@@ -145,12 +145,12 @@ def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int, stacks
     threads, starter = records["thread"].astype(np.int64), records["starter"].astype(np.int32)
     rows.fill("starter", threads, np.ma.masked_array(starter, mask=starter == 0))
     rows.fill("start_stack", threads, stacks.id_of(records["stack"]))
-    rows.fill("t_ns", threads, records["t_ns"] - start_ns)
+    rows.fill("t_ns", threads, _since(start_ns, records["t_ns"]))
     rows.fill("tid", threads, records["tid"].astype(np.int64))
     rows.fill_texts("engine", threads, _coded(records["engine"], _ENGINES, "none"))
 
 
-def _ended(lives: Lives) -> Records:
+def ended_threads(lives: Lives) -> Records:
     """The end records of threads, without those that a failed exec of the thread has withdrawn later."""
     exits, ends = lives.process_ends.records, lives.thread_ends
     failed = exits[exits["how"] == _C["END_NONE"]]
@@ -162,7 +162,7 @@ def _ended(lives: Lives) -> Records:
 def _fill_thread_ends(rows: RowsByKey, records: Records, start_ns: int) -> None:
     threads = records["thread"].astype(np.int64)
     names, codes = np.unique(records["name"], return_inverse=True)
-    rows.fill("end_ns", threads, records["t_ns"] - start_ns)
+    rows.fill("end_ns", threads, _since(start_ns, records["t_ns"]))
     rows.fill_texts("name", threads, Coded(codes.astype(np.int32), [from_bytes(each) for each in names.tolist()]))
     for name in _THREAD_END:
         rows.fill(name, threads, records[name])
@@ -181,9 +181,15 @@ def _fill_seen_ends(rows: RowsByKey, seen: SeenEnds, threads: Ints, process: Int
     """Adds the ends of processes that were seen from outside to their ``threads``; ``process``: that of each thread."""
     late = seen.late_ns.any(axis=1) & np.isin(seen.thread, rows.keys)
     rows.add("cpu_ns", seen.thread[late], seen.late_ns[late].sum(axis=1))
-    ends = ByKey(seen.process, seen.t_ns - start_ns)
+    ends = ByKey(seen.process, _since(start_ns, seen.t_ns))
     left = rows.unfilled("end_ns", threads) & np.isin(process, seen.process[~seen.told])
     rows.fill("end_ns", threads[left], ends.of(process[left]))
+
+
+def _since(start_ns: int, times_ns: Ints) -> Ints:
+    """Times of the trace. What was before its beginning (recorder/rotate/) counts at its beginning."""
+    found: Ints = np.maximum(times_ns - start_ns, 0)
+    return found
 
 
 def _coded(numbers: npt.NDArray[Any], names: Mapping[int, str], default: str | None = None) -> Coded:

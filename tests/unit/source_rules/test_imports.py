@@ -32,6 +32,7 @@ ORDER = (
     "recorder/spool",
     "recorder/sampling",
     "recorder/attached",
+    "recorder/rotate",
     "recorder/run",
     "recorder/host",
     "analyze/results",

@@ -1,0 +1,1 @@
+"""Rotation: one recording becomes many traces (docs/design/rotation.md)."""

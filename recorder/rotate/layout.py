@@ -1,0 +1,100 @@
+"""Where closed traces lie: ``DIR/NAME=VALUE/…/date=YYYY-MM-DD/HOST-PID-START.parquet``, and which of them are too old."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from ...formats.trace.integrity import stored_trace_id
+from ..errors import UsageError
+
+_LONGEST_NAME_BYTES = 255
+_NAME = re.compile(r"[A-Za-z0-9._%-]+-\d+-(\d{8}T\d{6}\.\d{3})Z\.parquet", re.ASCII)
+_DAY = re.compile(r"date=\d{4}-\d{2}-\d{2}", re.ASCII)
+_TRACE_ID = re.compile("[0-9a-f]{32}")
+_START = "%Y%m%dT%H%M%S.%f"
+
+
+def label_folder(folder: Path, labels: Mapping[str, str]) -> Path:
+    """The folder of all traces with these labels. Raises UsageError when a file system cannot hold its name."""
+    for name, value in labels.items():
+        part = f"{name}={_encoded(value)}"
+        if name == "date":
+            raise UsageError(
+                "With --rotate, no label can be called date: the folders of days are. Choose another name."
+            )
+        if len(part) > _LONGEST_NAME_BYTES:
+            raise UsageError(
+                f"With --rotate, the value of --label {name} is a folder's name, and too long for one. Shorten it."
+            )
+        folder = folder / part
+    return folder
+
+
+def labels_in(host: Mapping[str, str]) -> dict[str, str]:
+    """The labels in the settings of a recording, which a stranger may have written; none where they are damaged."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(host.get("labels", "{}"))
+        if isinstance(found, dict) and all(isinstance(each, str) for pair in found.items() for each in pair):
+            return {name: value for name, value in found.items() if re.fullmatch("[a-z][a-z0-9_]{0,63}", name)}
+    return {}
+
+
+def trace_path(folder: Path, labels: Mapping[str, str], host: str, pid: int, start_real_ns: int) -> Path:
+    """The trace of the program ``pid`` that begins at ``start_real_ns`` (CLOCK_REALTIME). Raises UsageError."""
+    start = datetime.fromtimestamp(start_real_ns // 1_000_000 / 1000, UTC)
+    name = f"{_encoded(host)[:100] or 'host'}-{pid}-{start.strftime(_START)[:-3]}Z.parquet"
+    return label_folder(folder, labels) / f"date={start:%Y-%m-%d}" / name
+
+
+def remove_older(folder: Path, before_real_ns: int) -> int:
+    """Removes the traces in the days of ``folder`` that began before that time, and days that are empty then. Returns how
+    many. Other files are left alone, also those that only look like traces, and links are not followed."""
+    removed = 0
+    for day in _days(folder):
+        for path in _traces(day):
+            if _start_ns(path) < before_real_ns and _TRACE_ID.fullmatch(stored_trace_id(path)):
+                with suppress(OSError):
+                    path.unlink()
+                    removed += 1
+        if removed:
+            with suppress(OSError):  # not empty
+                day.rmdir()
+    return removed
+
+
+def _encoded(text: str) -> str:
+    return quote(text, safe="").replace("~", "%7E")
+
+
+def _days(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from [each for each in folder.iterdir() if _DAY.fullmatch(each.name) and _is(stat.S_ISDIR, each)]
+
+
+def _traces(day: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from [each for each in day.iterdir() if _start_ns(each) and _is(stat.S_ISREG, each)]
+
+
+def _is(what: object, path: Path) -> bool:
+    assert callable(what)
+    try:
+        return bool(what(path.lstat().st_mode))
+    except OSError:
+        return False
+
+
+def _start_ns(path: Path) -> int:
+    """When the trace of that name began (CLOCK_REALTIME, ns); 0 = this is no name of a trace."""
+    found = _NAME.fullmatch(path.name)
+    try:
+        return int(datetime.strptime(found[1] + "+0000", f"{_START}%z").timestamp() * 1e9) if found else 0
+    except ValueError:
+        return 0
