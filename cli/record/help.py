@@ -27,6 +27,7 @@ Examples:
   scalene-record --duration 30 gunicorn app:app
   scalene-record --pid 4711 --duration 30
   scalene-record --pause-at-start --snapshot-every 10min server.py
+  scalene-record -o traces --rotate 10min --keep 168h gunicorn app:app
   scalene-record --recover trace.parquet.spool
   scalene-record --doctor
 

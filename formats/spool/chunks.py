@@ -233,17 +233,17 @@ def live_chunk(descriptor: int, index: int, first: int = 0) -> Chunk | None:
     return Chunk(int(head.process), int(head.offer), slots[1 + first :])
 
 
-def slots_until(slots: Slots, until_ns: int) -> int:
-    """How many of ``slots`` belong to the records up to the first one that is unpublished, or younger than ``until_ns``
-    (CLOCK_MONOTONIC)."""
+def slots_until(slots: Slots, until_ns: int, is_over: bool = False) -> int:
+    """How many of ``slots`` belong to the records up to the first one that is younger than ``until_ns`` (CLOCK_MONOTONIC), or
+    unpublished. ``is_over``: unpublished ones belong to them too, because their process has ended."""
     heads = slots[:, :4].copy().view("<u4").ravel().tolist()
     times = slots[:, 8:16].copy().view("<i8").ravel().tolist()
     at = 0
     while at < len(heads):
         kind, count = heads[at] & 0xFFFF, heads[at] >> 16
-        if not kind or not count or at + count > len(heads) or (kind in _timed() and times[at] > until_ns):
+        if (not kind and not is_over) or at + count > len(heads) or (kind in _timed() and times[at] > until_ns):
             break
-        at += count
+        at += max(count, 1)
     return at
 
 

@@ -98,6 +98,8 @@ class Adjusted:
         elif kind == "process_end":
             self._subtract(records, self._processes, bulk.process, ("user_ns", "system_ns"))
         early = records["t_ns"] < self._start_ns
+        if kind == "heap":  # a state from before, which was told later
+            return bulk.where(~early)
         if early.any():
             records["t_ns"][early] = self._start_ns
             if "end_ns" in names:  # a wait that was told later: all of it counts now
@@ -217,7 +219,7 @@ class _Found:
             # A forked process has its parent's counts, which may have risen since.
             counters = survey.gc_history.inherited(process, survey.lineage)
             if counters.any():
-                yield process, _gc_record(survey.lineage.started_ns.one(process), counters)
+                yield process, _gc_record(min(survey.lineage.started_ns.one(process), end_ns - 1), counters)
 
     def _rows(self, kind: str, process: int, row: npt.NDArray[np.void], end_ns: int) -> Iterator[npt.NDArray[np.void]]:
         if kind == "gc":  # as it was: rows before the beginning of a trace only say what had been before

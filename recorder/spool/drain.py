@@ -23,7 +23,6 @@ from ...formats.spool.chunks import (
     CHUNK_BYTES,
     CHUNK_SLOTS,
     SLOT_BYTES,
-    Live,
     View,
     frame_of,
     is_finished,
@@ -157,17 +156,20 @@ class Drain:
                     skipped[each.offer] = first
                     continue
                 data = chunk.slots[: each.slots - first]
-                count = len(data) if self._is_over(each, chunk.process) else slots_until(data, until_ns)
-                if chunk.process == WATCHER and not each.is_closed:
-                    count = 0  # the watcher may still change its records
+                if (
+                    chunk.process == WATCHER
+                ):  # what it has told in this pass; while its chunk is open, it may change that
+                    count = len(data) if each.is_closed else 0
+                else:
+                    count = slots_until(data, until_ns, self._is_dead_at(each.place))
                 if count:
                     file.write(frame_of(chunk.process, chunk.offer, data[:count].tobytes(), compress))
                 skipped[each.offer] = first + count
         return {offer: slots for offer, slots in skipped.items() if slots}
 
-    def _is_over(self, live: Live, process: int) -> bool:
+    def _is_dead_at(self, chunk: int) -> bool:
         """Has the process of that chunk ended, so that none of its records will be published any more?"""
-        return process != WATCHER and self._is_dead(_header(self._space.first_bytes(live.place, SLOT_BYTES)))
+        return self._is_dead(_header(self._space.first_bytes(chunk, SLOT_BYTES)))
 
     @property
     def skipped(self) -> dict[int, int]:

@@ -126,6 +126,8 @@ def test_a_cut_ends_before_what_is_unpublished_or_younger() -> None:
     assert slots_until(slots, 30) == 4
     heads[2, 0] = 1 << 16
     assert slots_until(slots, 30) == 2
+    assert slots_until(slots, 30, is_over=True) == 4
+    assert slots_until(slots, 60, is_over=True) == 6
     heads[0, 0] = numbers["RECORD_CODE"] | 7 << 16
     assert slots_until(slots, 30) == 0
 
