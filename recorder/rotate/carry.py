@@ -133,13 +133,14 @@ def carry_over(
 
     Marks are not in the result. Raises OSError.
     """
-    survey, found = Survey(spool), _Found()
-    for batch in spool.batches():
-        found.add(batch)
+    survey = Survey(spool)
     lives = survey.lives
     kept = _Kept(lives, end_ns, set(counted.gone), still_there)
+    found = _Found(kept)
+    for batch in spool.batches():
+        found.add(batch)
     with new_file(path) as file:
-        file.writelines(_frames(itertools.chain(kept.slots(survey), found.slots(kept.processes, survey, end_ns))))
+        file.writelines(_frames(itertools.chain(kept.slots(survey), found.slots(survey, end_ns))))
     clocks = lives.last_clock
     threads = {thread: counted.threads.get(thread, [0, 0, 0]) for thread in kept.threads.tolist()}
     known = dict(zip(clocks.keys.tolist(), (clocks.values - survey.clocks.of(clocks.keys)).tolist(), strict=True))
@@ -163,28 +164,34 @@ def carry_over(
 
 
 class _Found:
-    """What the batches of a segment hold that is carried over. ``of_threads``, ``of_processes``: user and kernel time (ns) of
-    their ticks."""
+    """What the batches of a segment hold that is carried over for what is ``kept``: of a segment with ten thousand processes
+    that have ended, hardly more than of one. ``of_threads``, ``of_processes``: user and kernel time (ns) of their ticks."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: _Kept) -> None:
         self.of_threads: dict[int, tuple[int, int]] = {}
         self.of_processes: dict[int, tuple[int, int]] = {}
+        self._kept = kept
+        self._processes = set(kept.processes.tolist())
         self._modules: dict[tuple[int, int, int], WithPayload] = {}
-        self._images: set[int] = set()
+        self._images: dict[int, WithPayload] = {}  # that no process has which is kept: native frames name them
         self._codes: dict[int, dict[int, dict[int, WithPayload]]] = {}
+        self._whole: set[int] = set()  # code objects of which a process that is kept has written all parts
         self._types: dict[int, str] = {}
         self._last: dict[tuple[str, int], npt.NDArray[np.void]] = {}
 
     def add(self, batch: Records) -> None:
         for module in batch.modules:
-            where = module.process, int(module.record["start"]), int(module.record["image"])
-            self._modules.setdefault(where, module)
+            image = int(module.record["image"])
+            if module.process in self._processes:
+                self._modules.setdefault((module.process, int(module.record["start"]), image), module)
+            else:
+                self._images.setdefault(image, module)
         for code in batch.codes:
-            parts = self._codes.setdefault(int(code.record["code"]), {}).setdefault(code.process, {})
-            parts.setdefault(int(code.record["part_offset"]), code)
+            self._add_code(code)
         self._types |= batch.types
         for kind in _LAST_OF_PROCESS:
             bulk = batch.bulk[kind]
+            bulk = bulk.where(np.isin(bulk.process, self._kept.processes))
             processes, last = np.unique(bulk.process[::-1], return_index=True)
             rows = bulk.records[::-1][last]
             for process, row in zip(processes.tolist(), rows, strict=True):
@@ -192,29 +199,31 @@ class _Found:
                 if before is None or before["t_ns"] <= row["t_ns"]:
                     self._last[kind, process] = row.copy()
         ticks = batch.bulk["tick"]
-        for sums, keys in ((self.of_threads, ticks.records["thread"]), (self.of_processes, ticks.process)):
-            distinct, of_tick = np.unique(keys, return_inverse=True)
-            added = np.zeros((len(distinct), 2), np.int64)
-            for column, name in enumerate(("user_ns", "system_ns")):
-                np.add.at(added[:, column], of_tick, ticks.records[name].astype(np.int64))
-            for key, (user_ns, system_ns) in zip(distinct.tolist(), added.tolist(), strict=True):
-                user, system = sums.get(key, (0, 0))
-                sums[key] = user + user_ns, system + system_ns
+        _add_sums(self.of_threads, ticks.where(np.isin(ticks.records["thread"], self._kept.threads)), by_thread=True)
+        _add_sums(self.of_processes, ticks.where(np.isin(ticks.process, self._kept.living)), by_thread=False)
 
-    def slots(self, processes: Ints, survey: Survey, end_ns: int) -> Slots:
-        kept, images = set(processes.tolist()), set[int]()
-        for module in sorted(self._modules.values(), key=lambda each: each.process not in kept):
-            image = int(module.record["image"])
-            if module.process in kept or image not in images:  # native frames name an image of any process
-                images.add(image)
-                yield module.process, module.record.tobytes() + module.payload
+    def _add_code(self, part: WithPayload) -> None:
+        """Keeps the parts of one process, if possible of one that is kept: it may have to be asked for the text of ``-c``."""
+        code, is_kept = int(part.record["code"]), part.process in self._processes
+        if code in self._whole or (not is_kept and _is_whole(self._codes.get(code, {}))):
+            return
+        parts = self._codes.setdefault(code, {}).setdefault(part.process, {})
+        parts.setdefault(int(part.record["part_offset"]), part)
+        if is_kept and _is_whole({part.process: parts}):
+            self._codes[code] = {part.process: parts}
+            self._whole.add(code)
+
+    def slots(self, survey: Survey, end_ns: int) -> Slots:
+        kept, images = self._processes, {image for _, _, image in self._modules}
+        others = (module for image, module in self._images.items() if image not in images)
+        for module in itertools.chain(self._modules.values(), others):
+            yield module.process, module.record.tobytes() + module.payload
         for by_process in self._codes.values():
             process, parts = max(by_process.items(), key=lambda each: _bytes_of(each[1]))
             yield from ((process, each.record.tobytes() + each.payload) for each in parts.values())
         yield from ((_ANYBODY, _type_record(key, name)) for key, name in self._types.items())
         for (kind, process), row in self._last.items():
-            if process in kept:
-                yield from ((process, each.tobytes()) for each in self._rows(kind, process, row, end_ns))
+            yield from ((process, each.tobytes()) for each in self._rows(kind, process, row, end_ns))
         for process in kept - {process for kind, process in self._last if kind == "gc"}:
             # A forked process has its parent's counts, which may have risen since.
             counters = survey.gc_history.inherited(process, survey.lineage)
@@ -236,8 +245,25 @@ class _Found:
         yield row
 
 
+def _add_sums(sums: dict[int, tuple[int, int]], ticks: Bulk, by_thread: bool) -> None:
+    """Adds user and kernel time (ns) of ``ticks``, by thread or by process."""
+    distinct, of_tick = np.unique(ticks.records["thread"] if by_thread else ticks.process, return_inverse=True)
+    added = np.zeros((len(distinct), 2), np.int64)
+    for column, name in enumerate(("user_ns", "system_ns")):
+        np.add.at(added[:, column], of_tick, ticks.records[name].astype(np.int64))
+    for key, (user_ns, system_ns) in zip(distinct.tolist(), added.tolist(), strict=True):
+        user, system = sums.get(key, (0, 0))
+        sums[key] = user + user_ns, system + system_ns
+
+
 def _bytes_of(parts: Mapping[int, WithPayload]) -> int:
     return sum(int(each.record["part_bytes"]) for each in parts.values())
+
+
+def _is_whole(by_process: Mapping[int, Mapping[int, WithPayload]]) -> bool:
+    """Has one of these processes written all parts of the code object?"""
+    found = (parts for parts in by_process.values() if parts)
+    return any(_bytes_of(parts) >= int(next(iter(parts.values())).record["total_bytes"]) for parts in found)
 
 
 class _Kept:
