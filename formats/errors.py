@@ -19,6 +19,10 @@
     │   ├── SpoolMissing          the spool does not exist, or may not be read
     │   ├── NotASpool             the file has no spool header, or impossible sizes
     │   └── SpoolVersion          the spool was written by another version of the shim
+    ├── FleetError                a fleet cannot be used; .path names its folder, or the batch
+    │   ├── FleetMissing          the folder does not exist, or may not be read
+    │   ├── NotIndexed            there are no summaries of its traces yet
+    │   └── BatchDamaged          a batch of summaries is damaged, or not one of ours
     ├── TraceWriteError           a trace could not be written; .path names it
     └── NothingRecorded           the program did not run, so an earlier trace was kept
 
@@ -132,6 +136,31 @@ class SpoolVersion(SpoolError):
 
     sentence = (
         "The spool {path} has layout version {detail}. Convert it with the version of scalene-trace that recorded it."
+    )
+
+
+class FleetError(_PathError):
+    """A fleet that cannot be used."""
+
+
+class FleetMissing(FleetError):
+    """The folder does not exist, or may not be read; ``detail`` is the system's reason."""
+
+    sentence = "The fleet {path} cannot be read: {detail}. Name a folder with traces."
+
+
+class NotIndexed(FleetError):
+    """There are no summaries of its traces yet."""
+
+    sentence = "{path} has no summaries of its traces yet. Make them: scalene-analyze fleet index {path}"
+
+
+class BatchDamaged(FleetError):
+    """A batch of summaries is damaged, or not one of ours; ``detail`` says what was found."""
+
+    sentence = (
+        "The summaries in {path} cannot be used: {detail}. Remove this file; `scalene-analyze fleet index` makes the"
+        " summaries of the traces that are still there again."
     )
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SQL_DIRECTORY = Path(__file__).parent.parent / "sql"
 #: Folders of files that define views, and of files that are run as they are; below them, one folder for each subject.
 VIEWS, STATEMENTS = "views", "statements"
+#: Folder of the statements over the summaries of a fleet.
+FLEET = "fleet"
 #: Folder of the files that define macros, and the file that describes the columns which several queries have.
 MACROS, COLUMNS = "macros", "columns.txt"
 
@@ -59,7 +61,7 @@ class Header:
 
 @cache
 def paths(folder: str) -> dict[str, Path]:
-    """The files below one of the two folders by the name of the query, which occurs once in both; sorted by path."""
+    """The files below one of the folders by the name of the query, which occurs once in all; sorted by path."""
     subjects = [subject for subject in (SQL_DIRECTORY / folder).iterdir() if subject.is_dir()]
     files = sorted(str(path) for subject in subjects for path in subject.iterdir() if path.suffix == ".sql")
     return {path.stem: path for path in map(Path, files)}
@@ -68,7 +70,8 @@ def paths(folder: str) -> dict[str, Path]:
 @cache
 def sql(name: str) -> str:
     """The text of the query ``name``, header included."""
-    return (paths(VIEWS).get(name) or paths(STATEMENTS)[name]).read_text(encoding="utf-8")
+    path = paths(VIEWS).get(name) or paths(STATEMENTS).get(name) or paths(FLEET)[name]
+    return path.read_text(encoding="utf-8")
 
 
 @cache

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Settings of DuckDB: ways to load or to see what is not a trace.
-_SWITCHED_OFF = (
+SWITCHED_OFF = (
     "autoinstall_known_extensions",
     "autoload_known_extensions",
     "python_enable_replacements",
@@ -175,7 +175,7 @@ def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> Du
     import duckdb
 
     # A statement may read and write DuckDB's own temporary directory, so there is none where SQL of a user runs.
-    config: dict[str, str | bool | int | float | list[str]] = dict.fromkeys(_SWITCHED_OFF, False)
+    config: dict[str, str | bool | int | float | list[str]] = dict.fromkeys(SWITCHED_OFF, False)
     config["temp_directory"] = "" if is_sealed else str(temporary)
     config["memory_limit"] = memory.setting(memory.limit_bytes())
     if not is_sealed:

@@ -11,7 +11,7 @@ import gc
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -75,6 +75,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "export": export,
     "mcp": mcp,
 }
+#: Groups of commands by name. Their modules are imported when one of their commands runs, or help is shown.
+GROUPS = ("fleet",)
 
 
 def _print_version(value: bool) -> None:
@@ -94,10 +96,10 @@ def _options(
     pass
 
 
-def build_app(names: Iterable[str]) -> typer.Typer:
+def build_app(names: Collection[str]) -> typer.Typer:
     """The command line with these commands only: to build all of them takes longer than most queries."""
     app = typer.Typer(
-        add_completion=set(names) == set(COMMANDS),  # completion belongs to the command line as a whole
+        add_completion={*COMMANDS} <= {*names},  # completion belongs to the command line as a whole
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -105,7 +107,12 @@ def build_app(names: Iterable[str]) -> typer.Typer:
     )
     app.callback(help=_help(HELP), epilog=EXIT_STATUS)(_options)
     for name in names:
-        app.command(name, help=_help(COMMANDS[name].__doc__ or ""))(COMMANDS[name])
+        if name in GROUPS:
+            from ..fleet.group import build_group
+
+            app.add_typer(build_group(), name=name)
+        else:
+            app.command(name, help=_help(COMMANDS[name].__doc__ or ""))(COMMANDS[name])
     return app
 
 
@@ -120,14 +127,14 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     are none, but a trace to report. Raises UsageError for a mistyped command."""
     if not arguments and exists(DEFAULT_TRACE):
         return ["report"]
-    if not arguments or arguments[0] in (*COMMANDS, *_GLOBAL_OPTIONS):
+    if not arguments or arguments[0] in (*COMMANDS, *GROUPS, *_GLOBAL_OPTIONS):
         return list(arguments)
     first = arguments[0]
     if (place := _command_after_options(arguments)) is not None:
         return [arguments[place], *arguments[:place], *arguments[place + 1 :]]
     if not first.startswith("-") and not exists(first) and "/" not in first and "." not in first:
-        close = difflib.get_close_matches(first, COMMANDS, 1)
-        hint = f"Did you mean {close[0]}?" if close else f"Commands: {', '.join(COMMANDS)}."
+        close = difflib.get_close_matches(first, (*COMMANDS, *GROUPS), 1)
+        hint = f"Did you mean {close[0]}?" if close else f"Commands: {', '.join((*COMMANDS, *GROUPS))}."
         raise UsageError(f"There is no command and no file {first}. {hint}")
     return ["report", *arguments]
 
@@ -194,7 +201,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    names = [name for name in arguments[:1] if name in COMMANDS] or COMMANDS
+    known = (*COMMANDS, *GROUPS)
+    names = [name for name in arguments[:1] if name in known] or known
     try:
         result = build_app(names)(args=arguments, prog_name=NAME, standalone_mode=False)
     except _ClickUsageError as error:

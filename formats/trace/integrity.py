@@ -70,6 +70,23 @@ def check_trace(path: Path) -> TraceHeader:
         os.close(descriptor)
 
 
+def check_open(path: Path, descriptor: int, version_key: str, most_major: int) -> None:
+    """Checks every byte of an opened file that was sealed (:func:`seal`) with its version under ``version_key``; ``path``
+    names it in messages.
+
+    Raises TraceEmpty, NotParquet, NotATrace, TraceCut, TraceDamaged, TraceChanged, TraceTooLarge or TraceTooNew.
+    """
+    from .bounds.limits import TooLarge
+
+    file = _File(descriptor, path)
+    try:
+        if file.size == 0:
+            raise TraceEmpty(path)
+        _check(path, file, version_key, most_major)
+    except TooLarge as error:
+        raise TraceTooLarge(path, str(error)) from error
+
+
 def stored_frames(path: Path) -> int | None:
     """The number of frames of all stacks together, from the file metadata of the trace at ``path``; None where it is not
     there, or where there is no trace. The file is not checked: use it only to plan memory."""
@@ -165,9 +182,11 @@ def _open(path: Path) -> int:
     raise TraceIsDirectory(path) if stat.S_ISDIR(mode) else TraceMissing(path, "it is not a regular file")
 
 
-def _check(path: Path, file: _File) -> TraceHeader:
+def _check(
+    path: Path, file: _File, version_key: str = schema.METADATA_VERSION, most_major: int = schema.FORMAT_MAJOR
+) -> TraceHeader:
     footer = _framed_footer(path, file)
-    version_at, version = _find(footer, schema.METADATA_VERSION)
+    version_at, version = _find(footer, version_key)
     crc_at, stored = _find(footer, schema.METADATA_CRC32)
     if _OUR_KEYS not in footer.data:
         raise NotATrace(path)
@@ -177,7 +196,7 @@ def _check(path: Path, file: _File) -> TraceHeader:
     before, after = footer.at + crc_at, footer.at + crc_at + len(PLACEHOLDER)
     if _digits(_crc(file, after, file.size, zlib.crc32(PLACEHOLDER, _crc(file, 0, before)))) != stored:
         raise TraceDamaged(path, "its checksum does not match its contents")
-    if not _readable(version.decode("ascii", "replace")):
+    if not _readable(version.decode("ascii", "replace"), most_major):
         raise TraceTooNew(path, version.decode("ascii", "replace"))
     from .bounds.limits import NotThrift, check_sizes
 
@@ -244,6 +263,6 @@ def _digits(crc: int) -> bytes:
     return f"{crc:08x}".encode()
 
 
-def _readable(version: str) -> bool:
+def _readable(version: str, most_major: int) -> bool:
     major, _, minor = version.partition(".")
-    return major.isdigit() and minor.isdigit() and int(major) <= schema.FORMAT_MAJOR
+    return major.isdigit() and minor.isdigit() and int(major) <= most_major

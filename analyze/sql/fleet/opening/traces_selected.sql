@@ -1,0 +1,21 @@
+-- Answers: which of the traces that were read are selected, and by what are their figures divided when traces are compared?
+-- Parameters:
+--   names: names of the labels that are asked for
+--   values: of each of them the values that it may have
+--   hosts: the hosts; empty = all
+--   since_ns, until_ns [ns]: since 1970, when the recording began: from, and before; NULL = any time
+--   per: the text of a mark; NULL = figures are divided by hours
+-- Reads: fleet_traces
+-- Columns:
+--   trace, host: as in fleet_traces
+--   version: the label version; NULL = there is none
+--   day: the date of the start in UTC, as text (2026-11-28); NULL = unknown
+--   exposure: the recorded hours, or how often the mark was set; NULL = unknown
+-- Order: none
+SELECT trace, host, labels['version'] AS version, strftime(make_timestamp_ns(start_ns), '%Y-%m-%d') AS day,
+    CASE WHEN $per IS NULL THEN wall_ns / 3.6e12 ELSE coalesce(marks[$per::VARCHAR], 0)::DOUBLE END AS exposure
+FROM fleet_traces
+WHERE reason IS NULL AND (len($hosts) = 0 OR list_contains($hosts, host))
+    AND ($since_ns IS NULL OR start_ns >= $since_ns) AND ($until_ns IS NULL OR start_ns < $until_ns)
+    AND len(list_filter(range(len($names)), lambda n: coalesce(list_contains($values[n + 1], labels[$names[n + 1]]),
+        false))) = len($names)

@@ -1,0 +1,1 @@
+"""``scalene-analyze fleet``: questions about a folder of traces."""

@@ -1,0 +1,59 @@
+"""Text of the answers about a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...analyze.results.fleet import Coverage, FleetTable, FleetTrace
+from ...formats.units import counted
+from .table import columns_text, wrap
+from .text import Screen, clean
+
+
+def fleet_heading(fleet: Coverage, screen: Screen) -> list[str]:
+    """What an answer is about, in one sentence."""
+    facts = [counted(fleet.traces, "trace", "traces")]
+    if fleet.hosts:
+        facts.append(counted(fleet.hosts, "host", "hosts"))
+    if fleet.versions:
+        facts.append(counted(fleet.versions, "version", "versions"))
+    if fleet.first_day and fleet.last_day:
+        same = fleet.first_day == fleet.last_day
+        facts.append(fleet.first_day if same else f"{fleet.first_day} to {fleet.last_day}")
+    if fleet.exposure is not None:
+        unit = "hours recorded" if fleet.per is None else f"marks {clean(fleet.per)}"
+        facts.append(f"{fleet.exposure:,.2f} {unit}" if fleet.per is None else f"{fleet.exposure:,.0f} {unit}")
+    text = f"{clean(fleet.folder)}: {', '.join(facts)}."
+    if fleet.unreadable:
+        text += f" {counted(fleet.unreadable, 'file', 'files')} could not be read."
+    return [screen.paint(line, "bold") for line in wrap(text, screen.width)]
+
+
+def traces_text(table: FleetTable, screen: Screen) -> Iterator[str]:
+    """The text of ``fleet traces``."""
+    yield from fleet_heading(table.fleet, screen)
+    rows: list[FleetTrace] = table.rows
+    if not rows:
+        return
+    yield ""
+    if table.query["unreadable"]:
+        for row in rows:
+            yield from wrap(f"{clean(row.path)}: {clean(row.reason or '')}", screen.width, "    ")
+        return
+    metric = table.query["metric"]
+    names = ["start (UTC)", "s", "host", "labels", "trace"]
+    cells = [
+        [
+            (row.started_at or "")[:19].replace("T", " "),
+            "" if row.wall_s is None else f"{row.wall_s:,.1f}",
+            clean(row.host or ""),
+            clean(" ".join(f"{name}={value}" for name, value in row.labels.items())),
+            clean(row.path),
+        ]
+        for row in rows
+    ]
+    right = {1}
+    if metric is not None:
+        names, right = [clean(metric), *names], {0, 2}
+        cells = [[f"{row.value or 0:,.3f}", *each] for row, each in zip(rows, cells, strict=True)]
+    yield from columns_text(names, cells, screen, right)
