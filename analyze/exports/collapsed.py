@@ -20,7 +20,7 @@ def _lines(profile: Profile, metric: str) -> Iterator[str]:
     sums: dict[int, int] = {}
     for each in profile.values.get(metric, []):
         sums[each.stack] = sums.get(each.stack, 0) + each.value
-    names = [_name(frame) for frame in profile.stacks.frames]
+    names = [frame_name(frame) for frame in profile.stacks.frames]
     lengths, size = [len(name) + 1 for name in names], Size("collapsed")
     rounder = Rounder(1e-3 if METRICS[metric].unit == "nanoseconds" else 1.0)
     for stack, value in sums.items():
@@ -29,7 +29,7 @@ def _lines(profile: Profile, metric: str) -> Iterator[str]:
             yield f"{';'.join(names[index] for index in profile.stacks.stacks[stack])} {count}\n"
 
 
-def _name(frame: Frame) -> str:
+def frame_name(frame: Frame) -> str:
     """``function (file:line)``, or ``function (library)``; a semicolon would end the frame."""
     place = f"{frame.file}:{frame.line}" if frame.kind == "python" else frame.file
     name = frame.function if frame.function == place or not place else f"{frame.function} ({place})"

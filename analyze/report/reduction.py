@@ -207,34 +207,35 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         window_s=sum(lengths),
         longest_s=max(lengths),
         memory=_memory(traces, infos, selection),
-        lines=_by_key(lines, line_key),
-        functions=_by_key(functions, function_key),
+        lines=by_key(lines, line_key),
+        functions=by_key(functions, function_key),
         unattributed=unattributed,
         growth=_growth(queries.run(connection, "line_trends")),
         leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
-        libraries=_by_key(queries.rows(connection, "library_figures"), _library_key),
-        callees=_by_key(queries.rows(connection, "line_callee_figures"), _callee_key),
-        packages=_by_key(queries.rows(connection, "outside_packages"), _package_key),
-        waiting=_by_key(queries.rows(connection, "waiting_lines"), _waiting_key),
+        libraries=by_key(queries.rows(connection, "library_figures"), _library_key),
+        callees=by_key(queries.rows(connection, "line_callee_figures"), _callee_key),
+        packages=by_key(queries.rows(connection, "outside_packages"), _package_key),
+        waiting=by_key(queries.rows(connection, "waiting_lines"), _waiting_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak_bytes,
-        growth_variance=_growth_variance(connection),
+        growth_variance=sum(growth_variances(connection).values()),
     )
 
 
-def _growth_variance(connection: Connection) -> float:
-    """Less than the threshold T of a process is in no footprint sample yet, or charged to a line too early: the standard
-    error of a line's growth is T / 2 per process. T is the largest that was in effect."""
+def growth_variances(connection: Connection) -> dict[int, float]:
+    """By trace, the square of the error that the threshold T of the footprint samples leaves to a growth. Less than T is in no
+    sample of a process yet, or charged to a line too early: the standard error of a line's growth is T / 2 per process. T is
+    the largest that was in effect."""
     sql = """
-        SELECT processes, [threshold] || coalesce(texts, []) FROM
+        SELECT trace, processes, [threshold] || coalesce(texts, []) FROM
             (SELECT trace, count(*) AS processes FROM processes GROUP BY trace)
             JOIN (SELECT trace, any_value(value) AS threshold FROM settings
                   WHERE name = 'memory_threshold_bytes' GROUP BY trace) USING (trace)
             LEFT JOIN (SELECT trace, list(split_part(text, '=', 2)) AS texts FROM marks
                        WHERE what = 'set' AND text LIKE 'memory-threshold=%' GROUP BY trace) USING (trace)"""
     rows = connection.execute(sql).fetchall()
-    return float(sum(processes * (max(map(_size_of, texts)) / 2) ** 2 for processes, texts in rows))
+    return {trace: float(processes * (max(map(_size_of, texts)) / 2) ** 2) for trace, processes, texts in rows}
 
 
 def _size_of(text: str | None) -> int:
@@ -295,7 +296,8 @@ def _library_key(row: Row) -> Key:
     return *line_key(row), *function_key(row)[1:], row["library"], row["class"], row["path"], row["symbol"]
 
 
-def _by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
+def by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
+    """The rows by their keys."""
     return {key(row): row for row in rows}
 
 

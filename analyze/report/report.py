@@ -62,10 +62,21 @@ def query_of(selection: Selection, sort: str | None = None, limit: int | None = 
 
 
 def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | None) -> Report:
+    report = figures_of(sums, query, sort)
+    names = ("file", "line", "function", "cause", "library", "threads", "wait_s", "is_guess")
+    waiting = [WaitingLine(*(row[name] for name in names)) for row in sums.waiting.values()]
+    waiting.sort(key=lambda each: (-each.wait_s, each.file, each.line, each.cause))
+    peaks_bytes = sums.memory.all_peaks_bytes if sums.memory else 0
+    findings = find_findings(report, waiting, sums.window_s, peaks_bytes)
+    return replace(report, lines=report.lines[:limit], functions=report.functions[:limit], findings=findings)
+
+
+def figures_of(sums: Sums, query: dict[str, Any], sort: str | None = None) -> Report:
+    """The report without findings, with all lines and functions. ``query``: of :func:`query_of`."""
     maker = _Maker(sums, query["from_s"] or 0.0)
     lines = [maker.line(key, row) for key, row in sums.lines.items()]
     functions = [maker.function(key, row) for key, row in sums.functions.items()]
-    report = Report(
+    return Report(
         query=query,
         traces=sums.infos,
         totals=maker.totals,
@@ -77,12 +88,6 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
         outside=maker.outside() if maker.has_cpu else None,
         sources=sums.sources,
     )
-    names = ("file", "line", "function", "cause", "library", "threads", "wait_s", "is_guess")
-    waiting = [WaitingLine(*(row[name] for name in names)) for row in sums.waiting.values()]
-    waiting.sort(key=lambda each: (-each.wait_s, each.file, each.line, each.cause))
-    peaks_bytes = sums.memory.all_peaks_bytes if sums.memory else 0
-    findings = find_findings(report, waiting, sums.window_s, peaks_bytes)
-    return replace(report, lines=report.lines[:limit], functions=report.functions[:limit], findings=findings)
 
 
 class _Maker:

@@ -62,3 +62,18 @@ class FleetTrace:
     losses: int | None
     reason: str | None
     value: float | None = None
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What an indexer did. ``files``: that it found; ``known``: of these, those that had a summary; ``traces``: that got one;
+    ``unreadable``: those that could not be read; ``batches``: that it published; ``merged``: that it merged into others."""
+
+    folder: str
+    files: int
+    known: int
+    traces: int
+    unreadable: int
+    batches: int
+    merged: int
+    seconds: float

@@ -52,10 +52,11 @@ def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
 
 def settings(connection: Connection) -> dict[str, str]:
     """The settings of the one opened trace, by name."""
-    return _settings_by_trace(connection).get(1, {})
+    return settings_by_trace(connection).get(1, {})
 
 
-def _settings_by_trace(connection: Connection) -> dict[int, dict[str, str]]:
+def settings_by_trace(connection: Connection) -> dict[int, dict[str, str]]:
+    """The settings of each opened trace by name; traces without any are absent."""
     found: dict[int, dict[str, str]] = {}
     query = "SELECT trace, name, value FROM settings WHERE name IS NOT NULL AND value IS NOT NULL ORDER BY name"
     for trace, name, value in connection.execute(query).fetchall():
@@ -72,7 +73,7 @@ def trace_info(traces: Traces) -> TraceInfo:
 def trace_infos(traces: Traces) -> list[TraceInfo]:
     """The metadata of each opened trace, in their order."""
     connection = traces.connection
-    counts, pythons, values = _record_counts(connection), _python_versions(connection), _settings_by_trace(connection)
+    counts, pythons, values = _record_counts(connection), _python_versions(connection), settings_by_trace(connection)
     losses: dict[int, list[Loss]] = {}
     for row in queries.rows(connection, "loss_list"):
         losses.setdefault(row.pop("trace"), []).append(Loss(**row))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from ...formats.cpython.command_line import given_code, names_interpreter
 from .connection import Connection
@@ -40,6 +41,8 @@ _IMPORTS = re.compile(r"^\s*from (\w+)[\w.]* import ", re.MULTILINE)
 #: What runs the module of ``-m``: two frames.
 _RUNPY = r"^<frozen runpy>$|/lib(64)?/python3\.[0-9]+t?/runpy\.py$"
 _IN_BIN = re.compile(r"(^|/)bin/[^/.]+$")
+#: Files of which the sources say whether others have written them.
+_MAY_BE_OF_OTHERS = r"(^|/)bin/[^/.]+$|^<"
 _CORRECTS_NAME = re.compile(r"sys\.argv\[0\]\s*=(?!=)")
 #: The longest script that pip, uv or setuptools writes to start an installed program has 33 lines.
 _MOST_LINES_OF_A_LAUNCHER = 40
@@ -48,15 +51,68 @@ _MOST_LINES_OF_A_LAUNCHER = 40
 def select_user_files(connection: Connection, selection: Selection) -> None:
     """Fills the table ``user_files`` with the files of the opened traces that are the user's code."""
     rows = connection.execute("SELECT DISTINCT file FROM locations WHERE file IS NOT NULL").fetchall()
-    files = [file for (file,) in rows]
-    started_by, generated = _written_by_others(connection, files)
+    chosen = _chosen(_Facts(connection), [file for (file,) in rows], selection)
+    set_user_files(connection, chosen)
+
+
+def set_user_files(connection: Connection, files: Sequence[str]) -> None:
+    """Lets these files, and no others, be the user's code. Views that are tables already do not change."""
+    connection.execute("DELETE FROM user_files")
+    connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (files,))
+
+
+def user_files_by_trace(connection: Connection) -> dict[int, tuple[str, ...]]:
+    """The files that :func:`select_user_files` would choose for each of the opened traces alone, in order; traces without
+    files are absent. What one trace is taken for must not depend on those that are opened beside it."""
+    rows = connection.execute(
+        "SELECT trace, list(DISTINCT file ORDER BY file) FROM locations WHERE file IS NOT NULL GROUP BY trace ORDER BY trace"
+    ).fetchall()
+    facts = _Facts(connection, by_trace=True)
+    return {trace: tuple(_chosen(facts, files, Selection(), trace)) for trace, files in rows}
+
+
+class _Facts:
+    """What the traces hold about the origin of files, together or (``by_trace``) for each alone; asked for once."""
+
+    def __init__(self, connection: Connection, by_trace: bool = False) -> None:
+        self.connection = connection
+        self._trace = "trace" if by_trace else "1"
+
+    @cached_property
+    def _texts(self) -> dict[int, dict[str, str]]:
+        """The sources of files that others may have written, by trace and file."""
+        query = f"""SELECT {self._trace} AS one, file, first(text ORDER BY trace) FROM sources
+            WHERE text IS NOT NULL AND file IS NOT NULL AND regexp_matches(file, ?) GROUP BY ALL"""
+        found: dict[int, dict[str, str]] = {}
+        for trace, file, text in self.connection.execute(query, (_MAY_BE_OF_OTHERS,)).fetchall():
+            found.setdefault(trace, {})[file] = text
+        return found
+
+    @cached_property
+    def _commands(self) -> dict[int, list[Sequence[str | None] | None]]:
+        query = f"""SELECT DISTINCT {self._trace} AS one, command FROM processes
+            WHERE cause IS DISTINCT FROM 'fork' AND python_version IS NOT NULL"""
+        found: dict[int, list[Sequence[str | None] | None]] = {}
+        for trace, command in self.connection.execute(query).fetchall():
+            found.setdefault(trace, []).append(command)
+        return found
+
+    def texts(self, trace: int | None) -> dict[str, str]:
+        return self._texts.get(trace or 1, {})
+
+    def commands(self, trace: int | None) -> list[Sequence[str | None] | None]:
+        return self._commands.get(trace or 1, [])
+
+
+def _chosen(facts: _Facts, files: Sequence[str], selection: Selection, trace: int | None = None) -> list[str]:
+    """Those of ``files`` that are the user's code; ``trace``: the one trace that counts, None = all."""
+    started_by, generated = _written_by_others(facts, files, trace)
     others, programs = [*started_by, *generated], list[str]()
     if not user_files(files, Selection(), others):
-        programs = _installed_programs(connection, files, started_by)
+        programs = _installed_programs(facts.connection, files, started_by, trace)
     if not programs and not user_files(files, Selection(), others):
         others = [*started_by, *(file for file in generated if file == _EXECUTED)]
-    chosen = user_files(files, selection, others, programs)
-    connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (chosen,))
+    return user_files(files, selection, others, programs)
 
 
 def user_files(
@@ -77,20 +133,25 @@ def user_files(
     return [file for file in files if not excluded(file) and (selection.all_files or is_user(file) or included(file))]
 
 
-def _installed_programs(connection: Connection, files: Iterable[str], started_by: Mapping[str, str]) -> list[str]:
+def _installed_programs(
+    connection: Connection, files: Iterable[str], started_by: Mapping[str, str], trace: int | None
+) -> list[str]:
     """The files of the installed programs that processes run: where nothing else is the user's, they are. For
     ``-m json.tool`` that is the module, for ``-m sphinx`` and for a launcher the whole package, whose first module only
     calls the rest."""
     sql = """
-        WITH outermost AS (SELECT DISTINCT trace, list_slice(locations, -4, -1) AS locations FROM stacks),
+        WITH outermost AS (
+            SELECT DISTINCT trace, list_slice(locations, -4, -1) AS locations FROM stacks
+            WHERE $trace IS NULL OR trace = $trace
+        ),
         frames AS (
             SELECT trace, locations, unnest(locations) AS id, generate_subscripts(locations, 1) AS depth FROM outermost
         )
-        SELECT DISTINCT arg_max(file, depth) FILTER (NOT regexp_matches(file, ?)) AS file,
-            arg_max(function, depth) FILTER (NOT regexp_matches(file, ?)) AS function
+        SELECT DISTINCT arg_max(file, depth) FILTER (NOT regexp_matches(file, $runpy)) AS file,
+            arg_max(function, depth) FILTER (NOT regexp_matches(file, $runpy)) AS function
         FROM frames JOIN locations USING (trace, id) GROUP BY trace, locations
     """
-    found = connection.execute(sql, (_RUNPY, _RUNPY)).fetchall()
+    found = connection.execute(sql, {"runpy": _RUNPY, "trace": trace}).fetchall()
     # Only a program's code is outermost on a stack, or called by runpy alone, and is called <module>.
     programs = {file for file, function in found if function == "<module>" and not file.startswith("<")}
     folders = {match[0] for file in programs if (match := _PACKAGE.search(file))}
@@ -103,15 +164,15 @@ def _installed_programs(connection: Connection, files: Iterable[str], started_by
     return [file for file in files if belongs(file)]
 
 
-def _written_by_others(connection: Connection, files: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _written_by_others(facts: _Facts, files: Sequence[str], trace: int | None) -> tuple[dict[str, str], list[str]]:
     """Of the files outside of the installation, those that the user has not written: launchers (name to text), and
     generated code whose text nobody has kept."""
     candidates = [file for file in files if _IN_BIN.search(file) or file == _EXECUTED or _GENERATED.match(file)]
     if not candidates:
         return {}, []
-    query = "SELECT file, any_value(text) FROM sources WHERE list_contains(?::VARCHAR[], file) GROUP BY file"
-    texts = {file: text for file, text in connection.execute(query, (candidates,)).fetchall() if text is not None}
-    is_generated = _EXECUTED in candidates and not _may_run_users_code(connection)
+    known = facts.texts(trace)
+    texts = {file: known[file] for file in candidates if file in known}
+    is_generated = _EXECUTED in candidates and not _may_run_users_code(facts.commands(trace))
     generated = [
         file
         for file in candidates
@@ -120,11 +181,9 @@ def _written_by_others(connection: Connection, files: Sequence[str]) -> tuple[di
     return {file: texts[file] for file in launchers(texts)}, generated
 
 
-def _may_run_users_code(connection: Connection) -> bool:
+def _may_run_users_code(commands: Sequence[Sequence[str | None] | None]) -> bool:
     """Does a process run code that was given with ``-c``, or is its command line unknown? (Those of forked processes are
     their parents'.)"""
-    query = "SELECT DISTINCT command FROM processes WHERE cause IS DISTINCT FROM 'fork' AND python_version IS NOT NULL"
-    commands = [command for (command,) in connection.execute(query).fetchall()]
     return not commands or any(not command or runs_code(command) for command in commands)
 
 

@@ -60,7 +60,7 @@ METRICS = {
 _LATEST_NS = 2**63 - 1
 #: The frame of samples without a Python stack.
 NO_STACK = "[no Python stack]"
-_TRUNCATED = "[outer frames not recorded]"
+TRUNCATED = "[outer frames not recorded]"
 _PARTS = {
     "system": "[kernel]",
     "unclassified": "[Python or native]",
@@ -141,36 +141,40 @@ class TraceStacks:
         native: int | None = None,
     ) -> int:
         """The index of a stack together with the frames below it: ``native`` is the innermost native function. Without it
-        see :func:`_below`."""
+        see :func:`frames_below`."""
         key = (stack, part, library, symbol, native)
         if key not in self._known:
-            called = [_native_frame(name, library) for name, library in self._native.called(native)]
-            below = _below(part, library, symbol) if part != "native" or not called else []
+            called = [native_frame(name, library) for name, library in self._native.called(native)]
+            below = frames_below(part, library, symbol) if part != "native" or not called else []
             frames = [*self._python(stack), *called, *below]
             self._known[key] = self._stacks.stack(tuple(self._stacks.frame(frame) for frame in frames))
         return self._known[key]
 
     def _python(self, stack: int | None) -> list[Frame]:
         if stack not in self._whole:
-            return [_note(NO_STACK)]
+            return [note(NO_STACK)]
         truncated, locations = self._whole[stack]
         frames = [self._locations[id_] for id_ in reversed(locations) if id_ in self._locations]
-        return ([_note(_TRUNCATED)] if truncated else []) + frames or [_note(NO_STACK)]
+        return ([note(TRUNCATED)] if truncated else []) + frames or [note(NO_STACK)]
 
 
-def _note(text: str) -> Frame:
+def note(text: str) -> Frame:
+    """A frame that is no function."""
     return Frame(text, "", 0, 0, "note")
 
 
-def _native_frame(name: str, library: str) -> Frame:
+def native_frame(name: str, library: str) -> Frame:
+    """The frame of a native function."""
     return Frame(plain(name), plain(library), 0, 0, "native")
 
 
-def _below(part: str | None, library: str | None, symbol: str | None) -> list[Frame]:
+def frames_below(part: str | None, library: str | None, symbol: str | None) -> list[Frame]:
+    """The frames below those of functions: of the library that was running where no native stack is known, or of the kernel
+    or the reason of a wait."""
     if part == "native":
         library = library or NO_FILE
-        return [_native_frame(symbol or library, library)]
-    return [_note(_PARTS[part])] if part in _PARTS else []
+        return [native_frame(symbol or library, library)]
+    return [note(_PARTS[part])] if part in _PARTS else []
 
 
 class Rounder:

@@ -76,6 +76,7 @@ THIRD_PARTY = {
         "formats/trace/arrow.py",
         "formats/trace/bounds/list_texts.py",
         "formats/fleet/writer.py",
+        "formats/fleet/reader.py",
     ],
     "anyio": ["cli/analyze/mcp.py"],
     "mcp": ["cli/analyze/mcp.py"],

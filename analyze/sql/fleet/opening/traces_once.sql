@@ -1,5 +1,6 @@
 -- Answers: which traces have a summary, each of them once?
--- Notes: A trace that is in several batches, or was copied, counts in the first of them. A file that could not be read is
+-- Notes: A trace that is in several batches, or was copied, counts in the first of them. Snapshots of a recording have the
+--   trace id of the whole: the longest counts. A file that could not be read is
 --   left out if it changed and was looked at again.
 -- Reads: every_trace
 -- Columns:
@@ -19,7 +20,7 @@
 --   marks: how often each mark of the user was set, by its text
 -- Order: none
 WITH numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY trace_id ORDER BY trace) AS copy,
+    SELECT *, row_number() OVER (PARTITION BY trace_id ORDER BY wall_ns DESC NULLS LAST, trace) AS copy,
         row_number() OVER (PARTITION BY path ORDER BY mtime_ns DESC, reason IS NOT NULL, trace) AS attempt
     FROM every_trace
 )

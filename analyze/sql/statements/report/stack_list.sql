@@ -1,8 +1,7 @@
 -- Answers: which frames does each stack contain, the user's and all others?
 -- Reads: stacks
 -- Columns:
---   stack
---   truncated: the outermost frames are missing
+--   stack, truncated
 --   locations: location ids, innermost frame first
 -- Order: stack
 SELECT stack, coalesce(truncated, false) AS truncated, locations FROM stacks WHERE stack IS NOT NULL ORDER BY stack

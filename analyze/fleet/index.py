@@ -1,0 +1,134 @@
+"""Makes the summaries of traces that have none yet: the map of the fleet (docs/design/fleet.md).
+
+Any number of indexers may run at once, and each may be killed at any time: a batch is published by one rename, and readers take
+each trace from one batch only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ...formats.errors import FleetMissing, NotIndexed
+from ...formats.fleet import layout
+from ...formats.fleet.writer import Batch
+from ..report.batches import batches_of
+from ..results.fleet import Indexed
+from .find import Found, find_files
+from .merge import merge_batches
+from .opening import open_fleet
+from .reduce import Summary, summaries
+
+#: A batch is published when it has so many figures, traces, or seconds: that much is done again if the indexer is killed.
+MOST_ROWS, MOST_TRACES, MOST_S = 400_000, 5_000, 60.0
+#: An unfinished batch of this age was left by an indexer that was killed.
+_ABANDONED_S = 3600.0
+
+Progress = Callable[[int, int], None]  #: how many files are done, and how many there are
+
+
+def index_fleet(folder: Path, progress: Progress = lambda done, files: None) -> Indexed:
+    """Makes the summaries of the new traces in ``folder``. Raises FleetMissing, BatchDamaged, and TraceWriteError if the
+    summaries cannot be written."""
+    start_s = time.monotonic()
+    try:
+        files = list(find_files(folder))
+    except OSError as error:
+        raise FleetMissing(folder, (error.strerror or "unknown error").lower()) from error
+    _remove_abandoned(folder)
+    known = known_files(folder)
+    new = [file for file in files if file.key not in known]
+    published, unreadable, done = _Publisher(folder), 0, 0
+    progress(0, len(new))
+    for found, summary in _reduced(new):
+        unreadable += summary.reason is not None
+        done += 1
+        published.add(found, summary)
+        progress(done, len(new))
+    published.finish()
+    merged = merge_batches(folder)
+    seconds = time.monotonic() - start_s
+    return Indexed(
+        str(folder),
+        len(files),
+        len(files) - len(new),
+        done - unreadable,
+        unreadable,
+        published.batches,
+        merged,
+        seconds,
+    )
+
+
+def known_files(folder: Path) -> set[tuple[str, int, int]]:
+    """Name, size and time of the files that have a summary."""
+    try:
+        with open_fleet(folder, has_copies=True) as fleet:
+            return set(fleet.connection.execute("SELECT path, size_bytes, mtime_ns FROM every_trace").fetchall())
+    except NotIndexed:
+        return set()
+
+
+def _reduced(files: Sequence[Found]) -> Iterator[tuple[Found, Summary]]:
+    """The summaries of all files. One that changed while it was read is left for the next time."""
+    if not files:
+        return
+    by_path = {file.path: file for file in files}
+    batches, _ = batches_of([file.path for file in files], 1)
+    for batch in batches:
+        for summary in summaries(batch):
+            file = by_path[summary.path]
+            with suppress(OSError):
+                status = file.path.stat()
+                if (status.st_size, status.st_mtime_ns) == (file.size_bytes, file.mtime_ns):
+                    yield file, summary
+
+
+class _Publisher:
+    """Collects summaries, and publishes them in batches."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._start()
+        self.batches = 0
+
+    def _start(self) -> None:
+        self._batch, self._begun_s = Batch(), time.monotonic()
+
+    def add(self, file: Found, summary: Summary) -> None:
+        """Takes the summary of a file."""
+        row = {"path": file.name, "size_bytes": file.size_bytes, "mtime_ns": file.mtime_ns, **summary.trace}
+        if summary.reason is not None:
+            digest = hashlib.sha256(repr(file.key).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+            row |= {"trace_id": digest, "reason": summary.reason}
+        self._batch.add(row, summary.figures, file.mode)
+        is_late = time.monotonic() - self._begun_s > MOST_S
+        if self._batch.rows >= MOST_ROWS or self._batch.traces >= MOST_TRACES or is_late:
+            self.finish()
+
+    def finish(self) -> None:
+        """Publishes what there is."""
+        if self._batch.traces:
+            self._batch.publish(self._folder, today())
+            self.batches += 1
+        self._start()
+
+
+def today() -> str:
+    """The date in UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes what killed indexers have left."""
+    files: Iterable[Path] = []
+    with suppress(OSError):
+        files = layout.unfinished(folder)
+    for file in files:
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime > _ABANDONED_S:
+                file.unlink()

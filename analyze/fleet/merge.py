@@ -1,0 +1,63 @@
+"""Merges small batches, which a timer that indexes one new trace each minute makes: each costs a reader a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ...formats.errors import FleetError
+from ...formats.fleet import layout
+from ...formats.fleet.reader import traces_of
+from ...formats.fleet.writer import Batch
+
+#: So many small batches of a day become one; of a day that is over, two do.
+LEAST_BATCHES, LEAST_OF_EARLIER = 64, 2
+#: A batch is small if it is not larger than this.
+SMALL_BYTES = 4 << 20
+#: The most that become one at a time.
+_MOST_BYTES = 16 << 20
+
+
+def merge_batches(fleet: Path, now: datetime | None = None) -> int:
+    """Merges small batches, and returns how many were. The new batch is published before the others are removed; in between
+    their traces are there twice, and readers count them once. Raises TraceWriteError."""
+    today = (now or datetime.now(UTC)).date().isoformat()
+    by_date: dict[str, list[Path]] = {}
+    for batch in layout.batches(fleet):
+        with suppress(OSError):
+            if batch.stat().st_size <= SMALL_BYTES:
+                by_date.setdefault(layout.date_of(batch), []).append(batch)
+    count = 0
+    for date, batches in by_date.items():
+        if len(batches) >= (LEAST_OF_EARLIER if date < today else LEAST_BATCHES):
+            count += _merge(fleet, date, batches)
+    return count
+
+
+def _merge(fleet: Path, date: str, batches: Sequence[Path]) -> int:
+    merged, sources, size = Batch(), list[Path](), 0
+    seen: set[str] = set()
+    for path in batches:
+        try:
+            status = path.stat()
+            if size + status.st_size > _MOST_BYTES:
+                break
+            traces = traces_of(path)
+        except (OSError, FleetError):  # removed by another indexer, or damaged: whoever asks hears of that
+            continue
+        for row, figures in traces:
+            key = repr((row["trace_id"], row["path"], row["size_bytes"], row["mtime_ns"]))
+            if key not in seen:
+                seen.add(key)
+                merged.add_table(row, figures, status.st_mode & 0o777)
+        size += status.st_size
+        sources.append(path)
+    if len(sources) < LEAST_OF_EARLIER:
+        return 0
+    merged.publish(fleet, date)
+    for path in sources:
+        with suppress(OSError):
+            path.unlink()
+    return len(sources)
