@@ -18,8 +18,8 @@ ADDED = (
     *("cumulative_cpu_s", "cumulative_wait_s", "cumulative_alloc_bytes"),
     *("cumulative_live_at_peak_bytes", "cumulative_live_at_end_bytes"),
 )
-#: Figures of which the highest counts. The ``_unseen_`` bytes of a line stand here only where they are not those of the row
-#: on no line, which are the trace's.
+#: Figures of which the highest counts. The ``_unseen_`` bytes of the trace stand in the scope of totals, and those of a line
+#: only where they are others.
 HIGHEST = (
     *("peak_bytes", "python_peak_bytes", "peak_rss_bytes", "gpu_peak_bytes", "device_peak_bytes"),
     *("alloc_unseen_bytes", "live_unseen_bytes"),
@@ -63,8 +63,12 @@ def figures(report: Report, sums: Sums, stacks: Mapping[str, float]) -> Columns:
     seconds by stack."""
     columns: Columns = {column.name: [] for column in FIGURE_COLUMNS}
     unseen = {name: getattr(report.unattributed, name) for name in ("alloc_unseen_bytes", "live_unseen_bytes")}
-    _add(columns, {"scope": "total"}, report.totals, {}, {}, 0.0)
-    _add(columns, {"scope": "line"}, report.unattributed, sums.unattributed, {}, sums.growth_variance)
+    variance = sum(row["cpu_variance"] for row in (*sums.lines.values(), sums.unattributed))
+    _add(columns, {"scope": "total"}, report.totals, {"cpu_variance": variance}, {}, 0.0)
+    for name, value in unseen.items():
+        if value:
+            _append(columns, {"scope": "total"}, name, value)
+    _add(columns, {"scope": "line"}, report.unattributed, sums.unattributed, unseen, sums.growth_variance)
     for line in report.lines:
         row = sums.lines[line.file, line.line]
         _add(columns, {"scope": "line"} | _place(line), line, row, unseen, sums.growth_variance)

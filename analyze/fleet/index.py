@@ -24,7 +24,7 @@ from .opening import open_fleet
 from .reduce import Summary, summaries
 
 #: A batch is published when it has so many figures, traces, or seconds: that much is done again if the indexer is killed.
-MOST_ROWS, MOST_TRACES, MOST_S = 400_000, 5_000, 60.0
+MOST_ROWS, MOST_TRACES, MOST_S = 500_000, 5_000, 60.0
 #: An unfinished batch of this age was left by an indexer that was killed.
 _ABANDONED_S = 3600.0
 

@@ -15,7 +15,7 @@ from ...formats.fleet.writer import Batch
 #: So many small batches of a day become one; of a day that is over, two do.
 LEAST_BATCHES, LEAST_OF_EARLIER = 64, 2
 #: A batch is small if it is not larger than this.
-SMALL_BYTES = 4 << 20
+SMALL_BYTES = 2 << 20
 #: The most that become one at a time.
 _MOST_BYTES = 16 << 20
 

@@ -173,11 +173,13 @@ def _define(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Seque
     )
     _check_numbers(raw, batches)
     raw.execute(f"CREATE TEMP TABLE fleet_traces AS {queries.body('traces_once')}")
+    copies = "SELECT (SELECT count(*) FROM every_trace) > (SELECT count(*) FROM fleet_traces)"
+    is_once = f"AND ({number}) IN (SELECT trace FROM fleet_traces)" if raw.execute(copies).fetchall()[0][0] else ""
     if not has_copies:
         raw.execute("DROP TABLE every_trace")
     raw.execute(
         f"""CREATE TEMP VIEW fleet_figures AS SELECT {number} AS trace, {_columns(schema.FIGURE_COLUMNS)}
-            FROM {scan} WHERE kind = '{schema.FIGURE}' AND ({number}) IN (SELECT trace FROM fleet_traces)"""
+            FROM {scan} WHERE kind = '{schema.FIGURE}' {is_once}"""
     )
 
 

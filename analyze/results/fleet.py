@@ -77,3 +77,138 @@ class Indexed:
     batches: int
     merged: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class FleetFigures:
+    """Figures of several traces together. Sums are of :class:`..report.Line`, and named as there; None = in no trace.
+
+    ``cpu_s_per``: CPU time for each recorded hour, or for each mark that was asked for. ``samples``: ticks behind ``cpu_s``.
+    """
+
+    cpu_s: float | None = None
+    cpu_percent: float | None = None
+    cpu_error_s: float | None = None
+    cpu_s_per: float | None = None
+    samples: int | None = None
+    python_s: float | None = None
+    native_s: float | None = None
+    unclassified_s: float | None = None
+    system_s: float | None = None
+    gc_s: float | None = None
+    parallel_native_s: float | None = None
+    wait_s: float | None = None
+    sleep_s: float | None = None
+    disk_s: float | None = None
+    runnable_s: float | None = None
+    gil_s: float | None = None
+    suspended_s: float | None = None
+    growth_bytes: int | None = None
+    growth_error_bytes: int | None = None
+    alloc_bytes: int | None = None
+    alloc_error_bytes: int | None = None
+    live_at_peak_bytes: int | None = None
+    live_at_peak_error_bytes: int | None = None
+    live_at_end_bytes: int | None = None
+    live_at_end_error_bytes: int | None = None
+    copy_bytes: int | None = None
+    gpu_s: float | None = None
+    gpu_peak_bytes: int | None = None
+    device_copy_bytes: int | None = None
+    device_copy_s: float | None = None
+    device_sync_s: float | None = None
+    device_alloc_bytes: int | None = None
+    device_live_at_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class FleetTotals(FleetFigures):
+    """Sums over the selected traces, and the highest of their peaks."""
+
+    peak_bytes: int | None = None
+    python_peak_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    device_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class FleetLine(FleetFigures):
+    """A line, or what is on no line of the user's (``file`` None). ``line`` and ``first_line`` are those of the last day;
+    ``traces``, ``hosts``: how many have the figure that the rows are sorted by (None = not counted)."""
+
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    first_line: int | None = None
+    source: str | None = None
+    traces: int | None = None
+    hosts: int | None = None
+
+
+@dataclass(frozen=True)
+class FleetFunction(FleetLine):
+    """A function; ``line`` is its first line. Cumulative figures include what it calls."""
+
+    cumulative_cpu_s: float | None = None
+    cumulative_cpu_error_s: float | None = None
+    cumulative_wait_s: float | None = None
+    cumulative_alloc_bytes: int | None = None
+    cumulative_alloc_error_bytes: int | None = None
+    cumulative_live_at_peak_bytes: int | None = None
+    cumulative_live_at_end_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class FleetReport:
+    """Lines, or functions, with the totals; ``unattributed``: what is on no line of the user's. ``name``: report, functions or
+    memory; ``by``: the figure that the rows are sorted by."""
+
+    name: str
+    query: dict[str, Any]
+    fleet: Coverage
+    by: str
+    totals: FleetTotals
+    rows: list[FleetLine]
+    unattributed: FleetLine | None = None
+
+
+def fleet_report_json(report: FleetReport) -> dict[str, Any]:
+    """The JSON document of lines or functions."""
+    document: dict[str, Any] = {"schema": f"scalene-trace/fleet-{report.name}/1", "query": report.query}
+    document |= {"fleet": to_json(report.fleet), "totals": to_json(report.totals)}
+    document["functions" if report.name == "functions" else "lines"] = to_json(report.rows)
+    if report.unattributed is not None:
+        document["unattributed"] = to_json(report.unattributed)
+    return document
+
+
+@dataclass(frozen=True)
+class FleetLeak:
+    """A line that leaks in ``traces`` traces, on ``hosts`` hosts. ``bytes_per_s``: mean rate in these traces; ``most_``: the
+    highest; counts are of the judged samples of all of them together."""
+
+    file: str
+    line: int
+    function: str | None
+    first_line: int | None
+    source: str | None
+    traces: int
+    hosts: int
+    probability: float
+    bytes_per_s: float
+    error_bytes_per_s: float
+    most_bytes_per_s: float
+    live_at_end_bytes: int
+    live_at_end_error_bytes: int
+    mallocs: int
+    frees: int
+
+
+@dataclass(frozen=True)
+class FleetStack:
+    """A stack: its frames from the outermost on, as collapsed stacks have them, and its CPU time; ``traces``: how many have it
+    as a row of its own."""
+
+    stack: str
+    cpu_s: float
+    traces: int

@@ -30,7 +30,7 @@ _TYPES: dict[str, pa.DataType] = {
 #: Columns of texts that repeat.
 _TEXTS = ("scope", "file", "function", "text", "stack", "metric")
 _SORTED = ("scope", "metric", "file", "line", "function", "first_line", "stack", "trace")
-GROUP_ROWS = 122_880
+GROUP_ROWS = 262_144
 _LEVEL = 6
 
 

@@ -1,0 +1,11 @@
+-- Answers: what do the selected traces cost together?
+-- Reads: fleet_figures, selected_traces
+-- Columns:
+--   metric: name of the figure
+--   value: its sum over the traces
+--   variance: of a figure of lines, the sum of the variances of all lines
+--   highest: the highest of a single trace
+-- Order: metric
+SELECT metric, sum(value) AS value, sum(variance) AS variance, max(value) AS highest
+FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
+WHERE f.scope = 'total' GROUP BY metric ORDER BY metric
