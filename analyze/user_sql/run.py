@@ -30,7 +30,7 @@ SELECT table_name, list(column_name ORDER BY column_index), list(data_type ORDER
 FROM duckdb_columns() WHERE database_name = 'temp' AND NOT internal GROUP BY table_name
 """
 #: A limit of rows that DuckDB and Arrow accept, beyond any result.
-_MOST_ROWS = 2**62
+MOST_ROWS = 2**62
 #: Between two looks of a deadline at the SQL that it watches.
 _PERIOD_S = 0.05
 
@@ -92,8 +92,8 @@ def run_sql(
 
     def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
         cursor = connection.execute(statement)
-        rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
-        return _distinct([column[0] for column in cursor.description or ()]), rows
+        rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, MOST_ROWS))
+        return distinct_names([column[0] for column in cursor.description or ()]), rows
 
     return _answer(paths, sql, selection, ask)
 
@@ -129,8 +129,8 @@ def _without_end(query: str) -> str:
 def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:
     """Like :func:`run_sql`, but returns a pyarrow.Table."""
     table = _answer(paths, sql, selection, lambda connection, statement: connection.sql(statement).to_arrow_table())
-    return table.slice(0, None if limit is None else min(limit, _MOST_ROWS)).rename_columns(
-        _distinct(table.column_names)
+    return table.slice(0, None if limit is None else min(limit, MOST_ROWS)).rename_columns(
+        distinct_names(table.column_names)
     )
 
 
@@ -153,14 +153,14 @@ def _answer(
     is_whole = is_whole or _LISTS.search(sql) is not None
     with open_sealed(paths, sql, selection, is_whole) as traces:
         try:
-            return ask(traces.connection.raw, _checked(traces.connection.raw, sql))
+            return ask(traces.connection.raw, checked_statement(traces.connection.raw, sql))
         except duckdb.Error as error:
             if is_whole or not str(error).startswith(_UNKNOWN_TABLE):
-                raise _refused(error) from error
+                raise refused(error) from error
     return _answer(paths, sql, selection, ask, is_whole=True)
 
 
-def _refused(error: Exception) -> QueryRefused:
+def refused(error: Exception) -> QueryRefused:
     """The error for the user. Raises OutOfMemory."""
     import duckdb
 
@@ -171,7 +171,7 @@ def _refused(error: Exception) -> QueryRefused:
     return QueryRefused(str(error).strip())
 
 
-def _checked(connection: Any, sql: str) -> Any:
+def checked_statement(connection: Any, sql: str) -> Any:
     """The single statement of ``sql``. Raises QueryRefused unless it only reads."""
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
@@ -193,7 +193,7 @@ def _only_reads(connection: Any, statement: Any) -> bool:
     return [str(each.type).rpartition(".")[2] for each in connection.extract_statements(inner)] == ["SELECT"]
 
 
-def _distinct(names: list[str]) -> list[str]:
+def distinct_names(names: list[str]) -> list[str]:
     """The names, with repeated ones numbered, because the keys of JSON objects must be distinct."""
     taken = set(names)
     result: list[str] = []

@@ -161,28 +161,14 @@ def _json_bytes(document: dict[str, Any]) -> bytes:
 def _document(
     paths: list[Path], text: str, limit: int | None, names: list[str], rows: list[tuple[Any, ...]]
 ) -> dict[str, Any]:
-    values = [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
+    from ..render.sql import json_rows
+
     return {
         "schema": "scalene-trace/sql/1",
         "query": {"sql": text, "limit": limit},
         "traces": [{"path": str(path)} for path in paths],
-        "rows": values,
+        "rows": json_rows(names, rows),
     }
-
-
-def _json_value(value: Any) -> Any:
-    """A value of DuckDB for JSON: bytes as hex, NaN and infinities as null, other types as text."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, (list, tuple)):
-        return [_json_value(each) for each in value]
-    if isinstance(value, dict):
-        return {str(key): _json_value(each) for key, each in value.items()}
-    return str(value)
 
 
 def _print_schema(names: list[str], form: str, color: str) -> None:

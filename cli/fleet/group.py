@@ -8,6 +8,9 @@ from typing import Any
 
 import typer
 
+from .figures import flame, functions, leaks, memory, report
+from .index import index
+from .sql import sql
 from .traces import traces
 
 HELP = """Ask questions about a folder of traces.
@@ -22,7 +25,14 @@ Examples:
 
 #: Every command by name, in the order of the help.
 COMMANDS: dict[str, Callable[..., Any]] = {
+    "index": index,
+    "report": report,
+    "functions": functions,
+    "memory": memory,
+    "leaks": leaks,
+    "flame": flame,
     "traces": traces,
+    "sql": sql,
 }
 
 

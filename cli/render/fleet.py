@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.results.fleet import Coverage, FleetTable, FleetTrace
-from ...formats.units import counted
+from ...analyze.results.fleet import Coverage, FleetTable, FleetTrace, Indexed
+from ...formats.units import counted, seconds
 from .table import columns_text, wrap
 from .text import Screen, clean
 
@@ -57,3 +57,12 @@ def traces_text(table: FleetTable, screen: Screen) -> Iterator[str]:
         names, right = [clean(metric), *names], {0, 2}
         cells = [[f"{row.value or 0:,.3f}", *each] for row, each in zip(rows, cells, strict=True)]
     yield from columns_text(names, cells, screen, right)
+
+
+def indexed_text(done: Indexed) -> Iterator[str]:
+    """What an indexer did, in one or two sentences."""
+    text = f"{clean(done.folder)}: {counted(done.files, 'file', 'files')}, {done.known:,} known before."
+    text += f" {counted(done.traces, 'trace', 'traces')} summarized in {seconds(done.seconds)}."
+    if done.unreadable:
+        text += f" {counted(done.unreadable, 'file', 'files')} could not be read: `scalene-analyze fleet traces --unreadable` says why."
+    yield text

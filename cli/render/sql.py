@@ -52,6 +52,26 @@ def _csv_cell(value: Any, text: Callable[[str], str]) -> str:
     return text(str(value))
 
 
+def json_rows(names: list[str], rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """The rows of a result as objects for JSON."""
+    return [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
+
+
+def _json_value(value: Any) -> Any:
+    """A value of DuckDB for JSON: bytes as hex, NaN and infinities as null, other types as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (list, tuple)):
+        return [_json_value(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(each) for key, each in value.items()}
+    return str(value)
+
+
 def inert(text: str) -> str:
     """``text`` with an apostrophe before it if a spreadsheet would take it for a formula. A number is none, also as text.
 

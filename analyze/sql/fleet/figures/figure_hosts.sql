@@ -4,7 +4,9 @@
 --   by: name of the figure
 -- Reads: figure_parts, fleet_figures, selected_traces
 -- Columns:
---   file, function, text: as in figure_parts
+--   file: as in figure_parts
+--   function: as in figure_parts
+--   text: as in figure_parts
 --   distance: of the line from the first line of the function; NULL = of functions
 --   hosts: their number
 -- Order: none

@@ -11,7 +11,9 @@
 --   function: the function that the line is charged to
 --   first_line: of that function
 --   metric: name of a figure
---   value, variance, samples: its sums over the traces
+--   value: its sums over the traces
+--   variance: its sums over the traces
+--   samples: its sums over the traces
 --   highest: the highest of a single trace
 --   traces: how many traces have it
 --   last_day: the last day on which it was recorded

@@ -7,11 +7,17 @@
 -- Reads: figure_parts
 -- Columns:
 --   place: in the order, from 1
---   file, line, function, first_line, text: as in figure_parts; where it stood on the last day
+--   file: as in figure_parts; where it stood on the last day
+--   line: as in figure_parts; where it stood on the last day
+--   function: as in figure_parts; where it stood on the last day
+--   first_line: as in figure_parts; where it stood on the last day
+--   text: as in figure_parts; where it stood on the last day
 --   distance: of the line from the first line of the function; NULL = of functions
 --   traces: in how many traces it has the figure that decides the order
 --   metric: name of a figure
---   value, variance, samples: its sums over the traces
+--   value: its sums over the traces
+--   variance: its sums over the traces
+--   samples: its sums over the traces
 --   highest: the highest of a single trace
 -- Order: place, then metric
 WITH sums AS (

@@ -1,14 +1,20 @@
 -- Answers: which lines leak in the selected traces, how fast, and on how many hosts?
 -- Reads: fleet_figures, selected_traces
 -- Columns:
---   file, line, function, first_line, text: as in fleet_figures
+--   file: as in fleet_figures
+--   line: as in fleet_figures
+--   function: as in fleet_figures
+--   first_line: as in fleet_figures
+--   text: as in fleet_figures
 --   traces: in how many traces the line leaks
 --   hosts: on how many hosts it does
---   mallocs, frees: counts of the judged samples
+--   mallocs: counts of the judged samples
+--   frees: counts of the judged samples
 --   mean_bytes_per_s: mean rate over these traces
 --   most_bytes_per_s: the highest rate
 --   rate_variance: square of the standard error of the mean, by sampling
---   live_at_end_bytes, live_variance: what was alive at the ends together, and the square of its standard error
+--   live_at_end_bytes: what was alive at the ends together, and the square of its standard error
+--   live_variance: what was alive at the ends together, and the square of its standard error
 -- Order: the mean rate times the number of traces, descending, then file and line
 WITH each AS (
     SELECT f.trace, host, file, line, function, first_line, text,

@@ -8,11 +8,13 @@
 --   batch: name of the file with its summary, without .parquet
 --   trace_id: the trace's id, 32 hexadecimal digits; of a file that could not be read, a hash of its path, size and time
 --   path: of the trace's file, relative to the fleet's folder
---   size_bytes, mtime_ns: size and time of the last change of that file when it was read
+--   size_bytes [bytes]: size of that file when it was read
+--   mtime_ns [ns]: time of its last change, since 1970
 --   reason: why the file could not be read; NULL = it was read
 --   host: name of the host; NULL = unknown
 --   labels: the labels that the recorder was given, by name
---   start_ns, wall_ns: start [ns since 1970, UTC] and duration [ns] of the recording; NULL = unknown
+--   start_ns [ns]: start of the recording, since 1970 (UTC); NULL = unknown
+--   wall_ns [ns]: its duration; NULL = unknown
 --   python: version of the first interpreter; NULL = unknown
 --   program: the command, words joined by blanks; NULL = unknown
 --   processes: number of processes

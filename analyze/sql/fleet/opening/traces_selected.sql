@@ -3,11 +3,13 @@
 --   names: names of the labels that are asked for
 --   values: of each of them the values that it may have
 --   hosts: the hosts; empty = all
---   since_ns, until_ns [ns]: since 1970, when the recording began: from, and before; NULL = any time
+--   since_ns [ns]: the recording began at this time, since 1970, or later; NULL = any time
+--   until_ns [ns]: it began before this time; NULL = any time
 --   per: the text of a mark; NULL = figures are divided by hours
 -- Reads: fleet_traces
 -- Columns:
---   trace, host: as in fleet_traces
+--   trace: as in fleet_traces
+--   host: as in fleet_traces
 --   version: the label version; NULL = there is none
 --   day: the date of the start in UTC, as text (2026-11-28); NULL = unknown
 --   exposure: the recorded hours, or how often the mark was set; NULL = unknown

@@ -5,7 +5,17 @@
 --   metric: name of the figure
 -- Reads: fleet_figures, fleet_traces, selected_traces
 -- Columns:
---   path, trace_id, host, labels, start_ns, wall_ns, python, program, processes, losses, reason
+--   path: as in fleet_traces
+--   trace_id: as in fleet_traces
+--   host: as in fleet_traces
+--   labels: as in fleet_traces
+--   start_ns: as in fleet_traces
+--   wall_ns: as in fleet_traces
+--   python: as in fleet_traces
+--   program: as in fleet_traces
+--   processes: as in fleet_traces
+--   losses: as in fleet_traces
+--   reason: as in fleet_traces
 --   value: the figure, in its unit; of a file, the sum over its lines
 -- Order: the figure, descending, then path
 WITH parts AS (

@@ -1,0 +1,116 @@
+"""The commands of ``scalene-analyze fleet`` that print sums over traces: lines, functions, memory, leaks, stacks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ..analyze.shared.answers import Answer
+from ..analyze.shared.options import UsageError
+from ..analyze.shared.output import save
+from .shared import FleetRequest, asking
+
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File to write the stacks to; - is stdout.", show_default="stdout"
+    ),
+]
+
+
+@asking()
+def report(request: FleetRequest) -> Answer[Any]:
+    """Show which lines cost all traces together most.
+
+    A line is the same in all traces if its file, function and source are: it may have moved. The columns traces and
+    hosts say in how many of them it has the figure that the rows are sorted by.
+
+    Examples:
+      scalene-analyze fleet report /traces
+      scalene-analyze fleet report --where version=1.4.2 --since 7d --sort wait_s /traces
+      scalene-analyze fleet report --per request --json /traces
+    """
+    return _report(request, "report", "cpu_s")
+
+
+@asking()
+def functions(request: FleetRequest) -> Answer[Any]:
+    """Show which functions cost all traces together most.
+
+    Cumulative figures ("all" in the table) include everything that a function calls.
+
+    Examples:
+      scalene-analyze fleet functions /traces
+      scalene-analyze fleet functions --sort cumulative_cpu_s --limit 10 /traces
+    """
+    return _report(request, "functions", "cpu_s")
+
+
+@asking()
+def memory(request: FleetRequest) -> Answer[Any]:
+    """Show which lines hold memory at the ends of all traces together.
+
+    Examples:
+      scalene-analyze fleet memory /traces
+      scalene-analyze fleet memory --sort live_at_peak_bytes --host worker-17 /traces
+    """
+    return _report(request, "memory", "live_at_end_bytes")
+
+
+def _report(request: FleetRequest, name: str, by: str) -> Answer[Any]:
+    from ...analyze.fleet.report import build_report
+    from ...analyze.results.fleet import FleetFunction, FleetLine, fleet_report_json
+    from ..render.fleet_report import fleet_report_text
+
+    order = request.order(FleetFunction if name == "functions" else FleetLine)
+    with request.opened() as (fleet, coverage):
+        result = build_report(fleet, coverage, name, request.query, order, request.limit, by)
+    return Answer(result, fleet_report_json, fleet_report_text)
+
+
+@asking()
+def leaks(request: FleetRequest) -> Answer[Any]:
+    """Show which lines leak memory, how fast, and on how many hosts.
+
+    The rate is the mean over the traces in which the line leaks.
+
+    Examples:
+      scalene-analyze fleet leaks /traces
+      scalene-analyze fleet leaks --where service=shop --sort hosts /traces
+    """
+    from ...analyze.fleet.report import build_leaks
+    from ...analyze.results.fleet import FleetLeak, FleetTable, fleet_json
+    from ..render.fleet_report import fleet_leaks_text
+
+    order = request.order(FleetLeak)
+    with request.opened() as (fleet, coverage):
+        rows = build_leaks(fleet, order, request.limit)
+    return Answer(FleetTable("leaks", request.query, coverage, rows), fleet_json, fleet_leaks_text)
+
+
+@asking(has_sort=False)
+def flame(request: FleetRequest, output: Output = "-") -> Answer[Any]:
+    """Write the stacks of all traces together, for a flame graph.
+
+    The format is that of `scalene-analyze export --format collapsed`, with CPU time in microseconds: flamegraph.pl,
+    inferno and speedscope read it. Stacks with less than a thousandth of their trace's CPU time are in the row
+    "(other)".
+
+    Examples:
+      scalene-analyze fleet flame /traces | flamegraph.pl > flame.svg
+      scalene-analyze fleet flame --where version=1.4.2 -o stacks.txt /traces
+    """
+    from ...analyze.fleet.report import build_stacks, collapsed_lines
+    from ...analyze.results.fleet import FleetTable, fleet_json
+    from ..render.fleet_report import fleet_flame_text
+
+    if output.lower().endswith(".parquet"):
+        raise UsageError(f"Cannot write to {output}: it may be a trace. Name a file without .parquet with -o.")
+    with request.opened() as (fleet, coverage):
+        rows = build_stacks(fleet, request.limit)
+    table = FleetTable("flame", request.query, coverage, rows, "stacks")
+    if output != "-":
+        save("".join(collapsed_lines(rows)).encode("utf-8", "backslashreplace"), output)
+        return Answer(table, fleet_json, lambda *_: ())
+    return Answer(table, fleet_json, fleet_flame_text)
