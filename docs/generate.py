@@ -96,7 +96,10 @@ def cli() -> str:
         text = help_text([name])
         parts.append(f"## {name}\n\n```text\n{text}\n```\n")
         for each in subcommands(text):
-            parts.append(f"### {name} {each}\n\n```text\n{help_text([name, each])}\n```\n")
+            page = help_text([name, each])
+            parts.append(f"### {name} {each}\n\n```text\n{page}\n```\n")
+            for inner in subcommands(page):
+                parts.append(f"### {name} {each} {inner}\n\n```text\n{help_text([name, each, inner])}\n```\n")
     return "\n".join(parts)
 
 

@@ -28,8 +28,8 @@ def report(request: FleetRequest) -> Answer[Any]:
 
     Examples:
       scalene-analyze fleet report /traces
-      scalene-analyze fleet report --where version=1.4.2 --since 7d --sort wait_s /traces
-      scalene-analyze fleet report --per request --json /traces
+      scalene-analyze fleet report --where version=1.4.2 --since 7d /traces
+      scalene-analyze fleet report --per request --sort wait_s --json /traces
     """
     return _report(request, "report", "cpu_s")
 
@@ -53,7 +53,8 @@ def memory(request: FleetRequest) -> Answer[Any]:
 
     Examples:
       scalene-analyze fleet memory /traces
-      scalene-analyze fleet memory --sort live_at_peak_bytes --host worker-17 /traces
+      scalene-analyze fleet memory --sort live_at_peak_bytes /traces
+      scalene-analyze fleet memory --host worker-17 /traces
     """
     return _report(request, "memory", "live_at_end_bytes")
 
@@ -61,7 +62,7 @@ def memory(request: FleetRequest) -> Answer[Any]:
 def _report(request: FleetRequest, name: str, by: str) -> Answer[Any]:
     from ...analyze.fleet.report import build_report
     from ...analyze.results.fleet import FleetFunction, FleetLine, fleet_report_json
-    from ..render.fleet_report import fleet_report_text
+    from ..render.fleet.figures import fleet_report_text
 
     order = request.order(FleetFunction if name == "functions" else FleetLine)
     with request.opened() as (fleet, coverage):
@@ -81,7 +82,7 @@ def leaks(request: FleetRequest) -> Answer[Any]:
     """
     from ...analyze.fleet.report import build_leaks
     from ...analyze.results.fleet import FleetLeak, FleetTable, fleet_json
-    from ..render.fleet_report import fleet_leaks_text
+    from ..render.fleet.figures import fleet_leaks_text
 
     order = request.order(FleetLeak)
     with request.opened() as (fleet, coverage):
@@ -103,7 +104,7 @@ def flame(request: FleetRequest, output: Output = "-") -> Answer[Any]:
     """
     from ...analyze.fleet.report import build_stacks, collapsed_lines
     from ...analyze.results.fleet import FleetTable, fleet_json
-    from ..render.fleet_report import fleet_flame_text
+    from ..render.fleet.figures import fleet_flame_text
 
     if output.lower().endswith(".parquet"):
         raise UsageError(f"Cannot write to {output}: it may be a trace. Name a file without .parquet with -o.")

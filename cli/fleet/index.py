@@ -28,7 +28,7 @@ def index(folder: Folder = ".", json_: Json = False) -> int:
     """
     from ...analyze.fleet.index import index_fleet
     from ...analyze.results.base import to_json
-    from ..render.fleet import indexed_text
+    from ..render.fleet.traces import indexed_text
 
     done = index_fleet(Path(folder), _progress())
     if json_:

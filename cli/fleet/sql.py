@@ -47,7 +47,7 @@ def sql(
 
     Examples:
       scalene-analyze fleet sql --schema
-      scalene-analyze fleet sql /traces "SELECT host, count(*) FROM fleet_traces GROUP BY host"
+      scalene-analyze fleet sql /traces "SELECT host FROM selected_traces"
     """
     form, color = "json" if json_ else form, checked_color(color, no_color)
     if form not in FORMS:

@@ -38,12 +38,13 @@ def traces(
 
     Examples:
       scalene-analyze fleet traces /traces
-      scalene-analyze fleet traces --file app.py --line 20 --metric alloc_bytes /traces
+      scalene-analyze fleet traces --file /srv/app.py --line 20 /traces
+      scalene-analyze fleet traces --file /srv/app.py --metric alloc_bytes
       scalene-analyze fleet traces --unreadable /traces
     """
     from ...analyze.fleet.traces import build_traces
     from ...analyze.results.fleet import FleetTrace, fleet_json
-    from ..render.fleet import traces_text
+    from ..render.fleet.traces import traces_text
 
     if line is not None and file is None:
         raise UsageError("--line is a line of a file. Name it with --file.")

@@ -7,14 +7,17 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from scalene_trace.cli.analyze.command import COMMANDS, build_app
+from scalene_trace.cli.analyze.command import COMMANDS, GROUPS, build_app
+from scalene_trace.cli.fleet.group import COMMANDS as FLEET
 from scalene_trace.cli.record.help import application
 from scalene_trace.cli.record.options import OPTIONS, read_options, settings_of, split_command_line
+
+PAGES = [*COMMANDS, *GROUPS, *(f"fleet {name}" for name in FLEET)]
 
 
 def page(name: str) -> str:
     """The help of a command of scalene-analyze, or of scalene-record."""
-    app, words = (application(), []) if name == "scalene-record" else (build_app(COMMANDS), [name] * (name != ""))
+    app, words = (application(), []) if name == "scalene-record" else (build_app((*COMMANDS, *GROUPS)), name.split())
     done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*words, "--help"])
     assert done.exit_code == 0, done.output
     return done.output
@@ -26,7 +29,7 @@ def examples(text: str, command: str) -> list[list[str]]:
     return [shlex.split(line.partition("|")[0])[1:] for line in lines]
 
 
-@pytest.mark.parametrize("name", ["", "scalene-record", *COMMANDS])
+@pytest.mark.parametrize("name", ["", "scalene-record", *PAGES])
 def test_every_page_has_examples_and_fits_80_columns(name: str) -> None:
     text = page(name)
     assert "Examples:\n" in text
@@ -35,7 +38,7 @@ def test_every_page_has_examples_and_fits_80_columns(name: str) -> None:
     assert examples(text, command)
 
 
-@pytest.mark.parametrize("name", ["", "scalene-record", *COMMANDS])
+@pytest.mark.parametrize("name", ["", "scalene-record", *PAGES])
 def test_no_page_names_a_file_that_is_not_installed(name: str) -> None:
     assert "docs/" not in page(name) and ".md" not in page(name)
 
@@ -54,10 +57,11 @@ def test_the_examples_of_the_recorder_are_command_lines() -> None:
         settings_of(given, split.program)
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
+@pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_the_analysis_name_its_commands_and_options(name: str) -> None:
     for words in examples(page(name), "scalene-analyze"):
         command = words[0] if words[0] in COMMANDS else "report"
+        command = " ".join(words[:2]) if words[0] in GROUPS else command
         known = page(command)
         assert [word for word in words if word.startswith("--") and f"{word} " not in known] == []
 

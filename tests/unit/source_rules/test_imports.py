@@ -51,6 +51,7 @@ ORDER = (
     "analyze",
     "cli/render",
     "cli/render/report",
+    "cli/render/fleet",
     "cli/analyze/shared",
     "cli/live",
     "cli/fleet",

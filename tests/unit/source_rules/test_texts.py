@@ -13,7 +13,8 @@ from unittest.mock import Mock
 import pytest
 from typer.main import get_command
 
-from scalene_trace.cli.analyze.command import COMMANDS, build_app
+from scalene_trace.cli.analyze.command import COMMANDS, GROUPS, build_app
+from scalene_trace.cli.fleet.group import COMMANDS as FLEET
 from scalene_trace.cli.notebook.magics import magic_options
 from scalene_trace.cli.record.help import application
 from scalene_trace.cli.testing.plugin import pytest_addoption
@@ -27,11 +28,13 @@ PACKAGES = ("analyze", "cli", "formats", "recorder")
 def commands() -> dict[str, tuple[Any, list[str], Any]]:
     """Every command and subcommand, as typer has it: the program, the words that lead to it, and the command."""
     found: dict[str, tuple[Any, list[str], Any]] = {}
-    for name, app in (("scalene-record", application()), ("scalene-analyze", build_app(COMMANDS))):
+    for name, app in (("scalene-record", application()), ("scalene-analyze", build_app((*COMMANDS, *GROUPS)))):
         program = get_command(app)
         found[name] = (program, [], program)
         for sub, command in getattr(program, "commands", {}).items():
             found[f"{name} {sub}"] = (program, [sub], command)
+            for inner, each in getattr(command, "commands", {}).items():
+                found[f"{name} {sub} {inner}"] = (program, [sub, inner], each)
     return found
 
 
@@ -57,7 +60,8 @@ def packed(text: str) -> str:
 
 
 def test_both_programs_are_enumerated() -> None:
-    assert {"scalene-record", "scalene-analyze"} | {f"scalene-analyze {name}" for name in COMMANDS} == set(ALL)
+    words = {*COMMANDS, *GROUPS, *(f"fleet {name}" for name in FLEET)}
+    assert {"scalene-record", "scalene-analyze"} | {f"scalene-analyze {each}" for each in words} == set(ALL)
     assert {"--cpu-interval", "--no-children", "--scalene-trace", "--fail-on", "--json", "--version"} < OPTIONS and len(
         OPTIONS
     ) > 50

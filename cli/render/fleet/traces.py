@@ -1,32 +1,14 @@
-"""Text of the answers about a fleet."""
+"""Text of what an indexer did, and of the list of traces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.results.fleet import Coverage, FleetTable, FleetTrace, Indexed
-from ...formats.units import counted, seconds
-from .table import columns_text, wrap
-from .text import Screen, clean
-
-
-def fleet_heading(fleet: Coverage, screen: Screen) -> list[str]:
-    """What an answer is about, in one sentence."""
-    facts = [counted(fleet.traces, "trace", "traces")]
-    if fleet.hosts:
-        facts.append(counted(fleet.hosts, "host", "hosts"))
-    if fleet.versions:
-        facts.append(counted(fleet.versions, "version", "versions"))
-    if fleet.first_day and fleet.last_day:
-        same = fleet.first_day == fleet.last_day
-        facts.append(fleet.first_day if same else f"{fleet.first_day} to {fleet.last_day}")
-    if fleet.exposure is not None:
-        unit = "hours recorded" if fleet.per is None else f"marks {clean(fleet.per)}"
-        facts.append(f"{fleet.exposure:,.2f} {unit}" if fleet.per is None else f"{fleet.exposure:,.0f} {unit}")
-    text = f"{clean(fleet.folder)}: {', '.join(facts)}."
-    if fleet.unreadable:
-        text += f" {counted(fleet.unreadable, 'file', 'files')} could not be read."
-    return [screen.paint(line, "bold") for line in wrap(text, screen.width)]
+from ....analyze.results.fleet import FleetTable, FleetTrace, Indexed
+from ....formats.units import counted, seconds
+from ..table import columns_text, wrap
+from ..text import Screen, clean
+from .heading import fleet_heading
 
 
 def traces_text(table: FleetTable, screen: Screen) -> Iterator[str]:

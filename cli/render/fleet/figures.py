@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...analyze.fleet.report import collapsed_lines
-from ...analyze.results.fleet import FleetFunction, FleetLeak, FleetLine, FleetReport, FleetTable
-from ...formats.units import megabytes, per_second, percent, seconds
-from .fleet import fleet_heading
-from .table import columns_text, estimated
-from .text import CLASS_WORDS, Screen, clean, cpu_parts, cut_left, fit, not_shown
+from ....analyze.fleet.report import collapsed_lines
+from ....analyze.results.fleet import FleetFunction, FleetLeak, FleetLine, FleetReport, FleetTable
+from ....formats.units import megabytes, per_second, percent, seconds
+from ..table import columns_text, estimated
+from ..text import CLASS_WORDS, Screen, clean, cpu_parts, cut_left, fit, not_shown
+from .heading import fleet_heading
 
 #: Rows that are shown unless --limit says otherwise, and the least share of the figure they are sorted by.
 _MOST_ROWS, _LEAST_SHARE = 30, 0.001
@@ -28,17 +28,18 @@ def fleet_report_text(report: FleetReport, screen: Screen) -> Iterator[str]:
     if report.query["limit"] is None:
         most = sum(abs(getattr(each, report.by, None) or 0.0) for each in rows)
         rows = [each for each in rows if abs(getattr(each, report.by, None) or 0.0) >= _LEAST_SHARE * most][:_MOST_ROWS]
-    what = ("function", "functions") if report.name == "functions" else ("line", "lines")
     if not rows:
-        yield f"No {what[0]} of the programs' own code has a sample."
+        yield f"No {'function' if report.name == 'functions' else 'line'} of the programs' own code has a sample."
         return
     yield ""
     columns = [(name, cell) for name, cell in _columns(report, screen) if any(cell(each) for each in rows)]
     names = [*(name for name, _ in columns), *(["function"] if report.name == "functions" else ["line", "source"])]
     table = [[cell(each) for _, cell in columns] + _place(each, report, screen) for each in rows]
     yield from columns_text(names, table, screen, set(range(len(columns))))
-    if len(rows) < len(report.rows):
-        yield screen.paint(f"({not_shown(len(report.rows) - len(rows), *what)}; --limit shows more)", "dim")
+    if hidden := len(report.rows) - len(rows):
+        are = not_shown(hidden, "line", "lines")
+        are = not_shown(hidden, "function", "functions") if report.name == "functions" else are
+        yield screen.paint(f"({are}; --limit shows more)", "dim")
 
 
 def _totals(report: FleetReport) -> Iterator[str]:

@@ -1,0 +1,3 @@
+"""Text of the answers about a fleet."""
+
+from .heading import fleet_heading as fleet_heading
