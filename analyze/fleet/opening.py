@@ -151,7 +151,10 @@ def _connect(descriptors: Sequence[int], temporary: Path, is_sealed: bool) -> Du
     config["memory_limit"] = memory.setting(memory.limit_bytes())
     connection = duckdb.connect(":memory:", config=config)
     connection.execute("SET parquet_metadata_cache = true")
-    connection.execute(f"SET allowed_paths = [{', '.join(map(_name, descriptors))}]")
+    names = [*map(_name, descriptors)]
+    if not is_sealed:  # DuckDB resolves names, and the kernel resolves that of a file that was removed so
+        names += [literal(f"{Path(f'/proc/self/fd/{each}').readlink()} (deleted)") for each in descriptors]
+    connection.execute(f"SET allowed_paths = [{', '.join(names)}]")
     connection.execute("SET enable_external_access = false")
     return connection
 

@@ -54,7 +54,9 @@ def open_batch(path: Path, is_sealed: bool = False) -> int:
 
 def _sealed(descriptor: int) -> int:
     """A copy in memory that cannot be changed; ``descriptor`` is closed."""
-    copy = os.memfd_create("scalene-fleet", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    # DuckDB takes the copy for a file of this name in the root folder. None can be made of it: there is no such folder.
+    name = f"{os.urandom(16).hex()}/scalene-fleet"
+    copy = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         while piece := os.read(descriptor, _PIECE_BYTES):
             os.write(copy, piece)
