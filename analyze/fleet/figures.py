@@ -65,6 +65,9 @@ def figures(report: Report, sums: Sums, stacks: Mapping[str, float]) -> Columns:
     unseen = {name: getattr(report.unattributed, name) for name in ("alloc_unseen_bytes", "live_unseen_bytes")}
     variance = sum(row["cpu_variance"] for row in (*sums.lines.values(), sums.unattributed))
     _add(columns, {"scope": "total"}, report.totals, {"cpu_variance": variance}, {}, 0.0)
+    if report.totals.peak_bytes is not None:  # every line's growth is as uncertain, also where it is 0
+        growth_bytes = sum(line.growth_bytes or 0 for line in (*report.lines, report.unattributed))
+        _append(columns, {"scope": "total"}, "growth_bytes", growth_bytes, sums.growth_variance)
     for name, value in unseen.items():
         if value:
             _append(columns, {"scope": "total"}, name, value)

@@ -21,7 +21,7 @@ from ..results.fleet import Indexed
 from .find import Found, find_files
 from .merge import merge_batches
 from .opening import open_fleet
-from .reduce import Summary, summaries
+from .reduce import Summary, bug, summaries, unread
 
 #: A batch is published when it has so many figures, traces, or seconds: that much is done again if the indexer is killed.
 MOST_ROWS, MOST_TRACES, MOST_S = 500_000, 5_000, 60.0
@@ -42,25 +42,26 @@ def index_fleet(folder: Path, progress: Progress = lambda done, files: None) -> 
     _remove_abandoned(folder)
     known = known_files(folder)
     new = [file for file in files if file.key not in known]
-    published, unreadable, done = _Publisher(folder), 0, 0
+    published, done = _Publisher(folder), 0
     progress(0, len(new))
-    for found, summary in _reduced(new):
-        unreadable += summary.reason is not None
-        done += 1
-        published.add(found, summary)
-        progress(done, len(new))
-    published.finish()
+    try:
+        for found, summary in _reduced(new):
+            done += 1
+            published.add(found, summary)
+            progress(done, len(new))
+    finally:  # what is done is kept when the user stops it
+        published.finish()
     merged = merge_batches(folder)
     seconds = time.monotonic() - start_s
     return Indexed(
-        str(folder),
-        len(files),
-        len(files) - len(new),
-        done - unreadable,
-        unreadable,
-        published.batches,
-        merged,
-        seconds,
+        folder=str(folder),
+        files=len(files),
+        known=len(files) - len(new),
+        traces=done - published.unreadable,
+        unreadable=published.unreadable,
+        batches=published.batches,
+        merged=merged,
+        seconds=seconds,
     )
 
 
@@ -94,18 +95,23 @@ class _Publisher:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._start()
-        self.batches = 0
+        self.batches = self.unreadable = 0
 
     def _start(self) -> None:
         self._batch, self._begun_s = Batch(), time.monotonic()
 
     def add(self, file: Found, summary: Summary) -> None:
         """Takes the summary of a file."""
-        row = {"path": file.name, "size_bytes": file.size_bytes, "mtime_ns": file.mtime_ns, **summary.trace}
+        of_file = {"path": file.name, "size_bytes": file.size_bytes, "mtime_ns": file.mtime_ns}
+        if summary.reason is None:
+            try:
+                self._batch.add(of_file | summary.trace, summary.figures, file.mode)
+            except (ValueError, TypeError, OverflowError) as error:
+                summary = unread(summary.path, bug(error))
         if summary.reason is not None:
+            self.unreadable += 1
             digest = hashlib.sha256(repr(file.key).encode("utf-8", "backslashreplace")).hexdigest()[:32]
-            row |= {"trace_id": digest, "reason": summary.reason}
-        self._batch.add(row, summary.figures, file.mode)
+            self._batch.add(of_file | {"trace_id": digest, "reason": summary.reason}, {}, file.mode)
         is_late = time.monotonic() - self._begun_s > MOST_S
         if self._batch.rows >= MOST_ROWS or self._batch.traces >= MOST_TRACES or is_late:
             self.finish()

@@ -39,6 +39,7 @@ _ALL = Selection()
 #: What a summary keeps of a trace: characters of a command, of a mark and of a reason; labels, different marks.
 _MOST_PROGRAM, _MOST_MARK, _MOST_REASON, _MOST_LABELS, _MOST_MARKS = 200, 200, 1_000, 64, 1_000
 _MOST_LABEL_BYTES = 256
+_MOST_NUMBER = 2**63 - 1
 _LABEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -62,9 +63,9 @@ def summaries(paths: Sequence[Path]) -> Iterator[Summary]:
     except TraceError as error:
         failed = error
     except Exception as error:
-        failed = TraceError(f"This is a bug in scalene-analyze ({type(error).__name__}: {error}).")
+        failed = bug(error)
     if len(paths) == 1:
-        yield Summary(paths[0], {}, {}, str(failed)[:_MOST_REASON])
+        yield unread(paths[0], failed)
         return
     if isinstance(failed, TraceFileError):  # some are no traces: those are known at once
         good = []
@@ -72,7 +73,7 @@ def summaries(paths: Sequence[Path]) -> Iterator[Summary]:
             if (reason := _why_not(path)) is None:
                 good.append(path)
             else:
-                yield Summary(path, {}, {}, reason)
+                yield unread(path, reason)
         if good and len(good) < len(paths):
             yield from summaries(good)
         if len(good) < len(paths):
@@ -85,12 +86,27 @@ def summaries(paths: Sequence[Path]) -> Iterator[Summary]:
     yield from summaries(paths[len(paths) // 2 :])
 
 
-def _why_not(path: Path) -> str | None:
+def _why_not(path: Path) -> TraceError | None:
     try:
         check_trace(path)
     except TraceError as error:
-        return str(error)[:_MOST_REASON]
+        return error
     return None
+
+
+def bug(error: Exception) -> TraceError:
+    """What is said of a trace that makes the analysis fail."""
+    return TraceError(f"This is a bug in scalene-analyze ({type(error).__name__}: {error}).")
+
+
+def unread(path: Path, error: TraceError) -> Summary:
+    """The summary of a file that could not be read."""
+    return Summary(path, {}, {}, valid(str(error))[:_MOST_REASON])
+
+
+def valid(text: str) -> str:
+    """``text`` as valid UTF-8: names of files, and JSON of strangers, may be none."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _together(paths: Sequence[Path]) -> list[Summary]:
@@ -226,9 +242,9 @@ def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str,
         "start_ns": _start_ns(info.started_at),
         "wall_ns": whole_number(settings.get("wall_ns")),
         "python": info.python,
-        "program": None if info.command is None else " ".join(info.command)[:_MOST_PROGRAM],
+        "program": None if info.command is None else valid(" ".join(info.command))[:_MOST_PROGRAM],
         "processes": info.processes,
-        "losses": sum(loss.count for loss in info.losses if loss.severity != "info"),
+        "losses": min(sum(loss.count for loss in info.losses if loss.severity != "info"), _MOST_NUMBER),
         "marks": dict(marks),
     }
 
@@ -253,6 +269,7 @@ def _start_ns(text: str | None) -> int | None:
     try:
         time = datetime.fromisoformat(text or "")
         time = time if time.tzinfo else time.replace(tzinfo=UTC)
-        return (time - _EPOCH) // timedelta(microseconds=1) * 1000
+        start_ns = (time - _EPOCH) // timedelta(microseconds=1) * 1000
+        return start_ns if abs(start_ns) <= _MOST_NUMBER else None
     except (ValueError, OverflowError):
         return None

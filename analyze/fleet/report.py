@@ -161,12 +161,18 @@ class _Maker:
         metric = _ERRORS[name]
         if _TOTAL_OF.get(metric, metric) not in self._totals and metric not in figures:
             return None
-        variance = (figures[metric].get("variance") or 0.0) if metric in figures else 0.0
+        variance = _variance(figures, metric)
+        if metric == "growth_bytes":
+            variance = _variance(figures, "live_at_end_bytes") + _variance(self._totals, metric)
         if name.endswith("_s"):
             return standard_error(variance, self._unseen_s)
         which = "alloc_unseen_bytes" if "alloc" in metric else "live_unseen_bytes"
         own = (each[which]["highest"] for each in (figures, self._totals) if which in each)
         return round(standard_error(variance, max(own, default=0)))
+
+
+def _variance(figures: Mapping[str, Mapping[str, Any]], metric: str) -> float:
+    return (figures[metric]["variance"] or 0.0) if metric in figures else 0.0
 
 
 def build_leaks(fleet: Fleet, sort: str | None = None, limit: int | None = None) -> list[FleetLeak]:

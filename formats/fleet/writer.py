@@ -51,9 +51,11 @@ class Batch:
     def add(self, trace: Mapping[str, Any], figures: Mapping[str, Sequence[Any]], mode: int) -> None:
         """Adds a trace. ``trace``: the columns of its row, maps as dicts; ``figures``: columns of its figures, all of equal
         length (one that is left out is NULL); ``mode``: of the trace's file, as a batch is read by whom all of its traces
-        may be read by. Raises ValueError for other columns, and when there are schema.MOST_TRACES."""
+        may be read by. Raises ValueError, TypeError or OverflowError for other columns and values, and ValueError when there
+        are schema.MOST_TRACES: then nothing is added."""
         if self.traces >= schema.MOST_TRACES:
             raise ValueError("a batch holds no more traces")
+        _trace_arrays([trace])
         length = len(next(iter(figures.values()), ()))
         columns = {"trace": pa.array([self.traces] * length, pa.int32())}
         self._add(trace, pa.table(columns | _arrays(figures, schema.FIGURE_COLUMNS, length)), mode)
@@ -109,13 +111,17 @@ class Batch:
             integrity.seal(file.fileno())
 
     def _trace_rows(self, wanted: pa.Schema) -> pa.Table:
-        columns = {column.name: [each.get(column.name) for each in self._traces] for column in schema.TRACE_COLUMNS}
-        for name in ("labels", "marks"):
-            columns[name] = [list((each or {}).items()) for each in columns[name]]
-        rows = pa.table(
-            {"trace": pa.array(range(self.traces), pa.int32())} | _arrays(columns, schema.TRACE_COLUMNS, self.traces)
-        )
+        numbers = {"trace": pa.array(range(self.traces), pa.int32())}
+        rows = pa.table(numbers | _trace_arrays(self._traces))
         return _whole(rows, schema.TRACE, wanted)
+
+
+def _trace_arrays(traces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of the rows of traces."""
+    columns = {column.name: [each.get(column.name) for each in traces] for column in schema.TRACE_COLUMNS}
+    for name in ("labels", "marks"):
+        columns[name] = [list((each or {}).items()) for each in columns[name]]
+    return _arrays(columns, schema.TRACE_COLUMNS, len(traces))
 
 
 def _arrays(columns: Mapping[str, Sequence[Any]], wanted: Sequence[schema.Column], length: int) -> dict[str, Any]:

@@ -66,7 +66,9 @@ def reduced(paths: list[Path]) -> dict[Path, Summary]:
 
 
 def expected(report: Report) -> Iterator[tuple[tuple[Any, ...], dict[str, float]]]:
-    yield ("total",), of(report.totals) | unseen(report)
+    rows = (*report.lines, report.unattributed)
+    grown = {} if report.totals.peak_bytes is None else {"growth_bytes": sum(each.growth_bytes or 0 for each in rows)}
+    yield ("total",), of(report.totals) | unseen(report) | grown
     yield (
         ("line", None, None),
         {name: value for name, value in of(report.unattributed).items() if name not in unseen(report)},
