@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ALL = Selection()
 #: What a summary keeps of a trace: characters of a command, of a mark and of a reason; labels, different marks.
 _MOST_PROGRAM, _MOST_MARK, _MOST_REASON, _MOST_LABELS, _MOST_MARKS = 200, 200, 1_000, 64, 1_000
-_MOST_LABEL_BYTES = 256
+_MOST_LABEL_BYTES, _MOST_HOST = 256, 256
 _MOST_NUMBER = 2**63 - 1
 _LABEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -237,7 +237,7 @@ def _marks(traces: Traces) -> dict[int, dict[str, int]]:
 def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str, int]) -> dict[str, Any]:
     return {
         "trace_id": info.trace_id,
-        "host": settings.get("hostname"),
+        "host": None if (host := settings.get("hostname")) is None else host[:_MOST_HOST],
         "labels": labels_of(settings.get("labels")),
         "start_ns": _start_ns(info.started_at),
         "wall_ns": whole_number(settings.get("wall_ns")),

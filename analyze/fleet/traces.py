@@ -34,10 +34,11 @@ def build_traces(
 
 def _trace(row: dict[str, Any]) -> FleetTrace:
     start_ns, wall_ns = row.pop("start_ns"), row.pop("wall_ns")
-    labels = dict(row.pop("labels") or {})
+    labels, lost = dict(row.pop("labels") or {}), row.pop("losses")
     return FleetTrace(
         **row,
         labels=labels,
+        lost_events=lost,
         started_at=time_text(start_ns),
         wall_s=None if wall_ns is None else wall_ns / 1e9,
     )

@@ -59,7 +59,7 @@ class FleetTrace:
     python: str | None
     program: str | None
     processes: int | None
-    losses: int | None
+    lost_events: int | None
     reason: str | None
     value: float | None = None
 

@@ -64,7 +64,7 @@ def _sections(document: Mapping[str, Any], most_rows: int | None) -> Iterator[st
         value = document[name]
         if value is None or _is_left_out(name, value):
             continue
-        if name == "traces" and isinstance(value, list):
+        if name == "traces" and isinstance(value, list) and "fleet" not in document:
             value = _traces(value, is_whole=len(document.get("settings", ())) > 0 or "processes" in document)
         if isinstance(value, list):
             yield from _list(name, value, most_rows)
