@@ -6,6 +6,7 @@ each trace from one batch only.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,6 +88,7 @@ def _reduced(files: Sequence[Found]) -> Iterator[tuple[Found, Summary]]:
                 status = file.path.stat()
                 if (status.st_size, status.st_mtime_ns) == (file.size_bytes, file.mtime_ns):
                     yield file, summary
+        gc.collect()  # the command line has switched the collector off
 
 
 class _Publisher:

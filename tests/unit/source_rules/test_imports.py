@@ -159,7 +159,9 @@ def test_third_party_packages_stay_where_they_belong() -> None:
 
 
 def test_the_analysis_starts_without_pyarrow_and_the_recorder_without_duckdb() -> None:
-    for module, unwanted in (("analyze", "pyarrow"), ("formats", "pyarrow"), ("recorder", "duckdb")):
+    group = "scalene_trace.cli.fleet.group"
+    pairs = (("analyze", "pyarrow"), ("formats", "pyarrow"), ("recorder", "duckdb"), ("cli.analyze.command", group))
+    for module, unwanted in pairs:
         code = f"import sys, scalene_trace.{module}; print('{unwanted}' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n", module
 
