@@ -22,7 +22,8 @@
     ├── FleetError                a fleet cannot be used; .path names its folder, or the batch
     │   ├── FleetMissing          the folder does not exist, or may not be read
     │   ├── NotIndexed            there are no summaries of its traces yet
-    │   └── BatchDamaged          a batch of summaries is damaged, or not one of ours
+    │   ├── BatchDamaged          a batch of summaries is damaged, or not one of ours
+    │   └── BatchUnwritten        summaries could not be written
     ├── TraceWriteError           a trace could not be written; .path names it
     └── NothingRecorded           the program did not run, so an earlier trace was kept
 
@@ -162,6 +163,12 @@ class BatchDamaged(FleetError):
         "The summaries in {path} cannot be used: {detail}. Remove this file; `scalene-analyze fleet index` makes the"
         " summaries of the traces that are still there again."
     )
+
+
+class BatchUnwritten(FleetError):
+    """Summaries could not be written; ``detail`` is the system's reason."""
+
+    sentence = "The summaries {path} could not be written: {detail}."
 
 
 class NothingRecorded(TraceError):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SUFFIX = ".parquet"
+#: The folder of a recording that is under way, or was killed.
+_SPOOL = ".spool"
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,15 @@ class Found:
 
 def find_files(folder: Path) -> Iterator[Found]:
     """The files below ``folder``, in the order of their names. Names that begin with ``_`` or ``.`` are left out, as Spark and
-    others do, and so are links that lead out of the folder, and folders that cannot be read or are linked to.
+    others do, and so are links that lead out of the folder, folders that cannot be read or are linked to, and those of
+    recordings that are under way.
 
     Raises OSError if ``folder`` itself cannot be read.
     """
     root = os.path.realpath(folder)
     os.scandir(root).close()
     for place, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")) and not name.endswith(_SPOOL))
         for name in sorted(files):
             if name.endswith(SUFFIX) and not name.startswith(("_", ".")):
                 path = Path(place, name)

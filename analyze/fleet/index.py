@@ -32,8 +32,8 @@ _ABANDONED_S = 3600.0
 Progress = Callable[[int, int], None]  #: how many files are done, and how many there are
 
 
-def index_fleet(folder: Path, progress: Progress = lambda done, files: None) -> Indexed:
-    """Makes the summaries of the new traces in ``folder``. Raises FleetMissing, BatchDamaged, and TraceWriteError if the
+def index_fleet(folder: Path, progress: Progress = lambda done, files: None, retries: bool = False) -> Indexed:
+    """Makes the summaries of the new traces in ``folder``; with ``retries``, of those too that could not be read. Raises FleetMissing, BatchDamaged, and BatchUnwritten if the
     summaries cannot be written."""
     start_s = time.monotonic()
     try:
@@ -41,7 +41,7 @@ def index_fleet(folder: Path, progress: Progress = lambda done, files: None) -> 
     except OSError as error:
         raise FleetMissing(folder, (error.strerror or "unknown error").lower()) from error
     _remove_abandoned(folder)
-    known = known_files(folder)
+    known = known_files(folder, retries)
     new = [file for file in files if file.key not in known]
     published, done = _Publisher(folder), 0
     progress(0, len(new))
@@ -66,11 +66,14 @@ def index_fleet(folder: Path, progress: Progress = lambda done, files: None) -> 
     )
 
 
-def known_files(folder: Path) -> set[tuple[str, int, int]]:
-    """Name, size and time of the files that have a summary."""
+def known_files(folder: Path, only_read: bool = False) -> set[tuple[str, int, int]]:
+    """Name, size and time of the files that have a summary; ``only_read``: without those that could not be read."""
+    which = "WHERE reason IS NULL" if only_read else ""
     try:
         with open_fleet(folder, has_copies=True) as fleet:
-            return set(fleet.connection.execute("SELECT path, size_bytes, mtime_ns FROM every_trace").fetchall())
+            return set(
+                fleet.connection.execute(f"SELECT path, size_bytes, mtime_ns FROM every_trace {which}").fetchall()
+            )
     except NotIndexed:
         return set()
 
@@ -107,7 +110,7 @@ class _Publisher:
         of_file = {"path": file.name, "size_bytes": file.size_bytes, "mtime_ns": file.mtime_ns}
         if summary.reason is None:
             try:
-                self._batch.add(of_file | summary.trace, summary.figures, file.mode)
+                self._batch.add({**of_file, **summary.trace}, summary.figures, file.mode)
             except (ValueError, TypeError, OverflowError) as error:
                 summary = unread(summary.path, bug(error))
         if summary.reason is not None:

@@ -22,7 +22,7 @@ _MOST_BYTES = 16 << 20
 
 def merge_batches(fleet: Path, now: datetime | None = None) -> int:
     """Merges small batches, and returns how many were. The new batch is published before the others are removed; in between
-    their traces are there twice, and readers count them once. Raises TraceWriteError."""
+    their traces are there twice, and readers count them once. Raises BatchUnwritten."""
     today = (now or datetime.now(UTC)).date().isoformat()
     by_date: dict[str, list[Path]] = {}
     for batch in layout.batches(fleet):

@@ -6,16 +6,23 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ..analyze.shared.options import Json
 from ..analyze.shared.output import print_json, print_lines
 from .shared import Folder
 
+Retry = Annotated[
+    bool,
+    typer.Option("--retry", help="Read those files again that could not be read, for example with a later version."),
+]
 #: Between two lines of progress.
 _PERIOD_S = 0.2
 
 
-def index(folder: Folder = ".", json_: Json = False) -> int:
+def index(folder: Folder = ".", retry: Retry = False, json_: Json = False) -> int:
     """Reduce each new trace in a folder to its summary.
 
     Traces are found at any depth; names that begin with an underscore or a dot are left out. A trace that has a summary
@@ -30,7 +37,7 @@ def index(folder: Folder = ".", json_: Json = False) -> int:
     from ...analyze.results.base import to_json
     from ..render.fleet.traces import indexed_text
 
-    done = index_fleet(Path(folder), _progress())
+    done = index_fleet(Path(folder), _progress(), retry)
     if json_:
         print_json({"schema": "scalene-trace/fleet-index/1"} | to_json(done))
     else:

@@ -53,10 +53,12 @@ def unfinished(fleet: Path) -> list[Path]:
 
 def _listed(fleet: Path, pattern: re.Pattern[str]) -> Iterator[Path]:
     folder = batches_folder(fleet)
-    with suppress(FileNotFoundError):
+    if folder.is_symlink() or folder.parent.is_symlink():  # we write and remove only within the fleet
+        return
+    with suppress(FileNotFoundError, NotADirectoryError):
         for day in os.scandir(folder):
             if _DATE.fullmatch(day.name) and day.is_dir(follow_symlinks=False):
-                with suppress(FileNotFoundError):
+                with suppress(FileNotFoundError, NotADirectoryError):
                     for file in os.scandir(day.path):
                         if pattern.fullmatch(file.name) and file.is_file(follow_symlinks=False):
                             yield folder / day.name / file.name

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import TraceWriteError
+from ..errors import BatchUnwritten
 from ..trace import integrity, temporary
 from ..trace.schema import METADATA_CRC32
 from . import layout, schema
@@ -77,7 +77,7 @@ class Batch:
     def publish(self, fleet: Path, date: str) -> Path:
         """Writes the batch into the fleet: afterwards it is there, complete, or not at all. Returns its path.
 
-        Raises TraceWriteError when the system refuses.
+        Raises BatchUnwritten when the system refuses.
         """
         path = layout.new_batch(fleet, date)
         written = temporary.new(path)
@@ -88,7 +88,7 @@ class Batch:
             written.replace(path)
         except OSError as error:
             written.unlink(missing_ok=True)
-            raise TraceWriteError(path, os.strerror(error.errno or 5)) from error
+            raise BatchUnwritten(path, os.strerror(error.errno or 5)) from error
         except BaseException:
             written.unlink(missing_ok=True)
             raise

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from scalene_trace.analyze.fleet import index as indexing
+from scalene_trace.analyze.fleet.reduce import Summary
 from scalene_trace.cli.fleet.group import COMMANDS
 from scalene_trace.formats.fleet import layout
 from scalene_trace.formats.trace.writer import write_trace
@@ -292,6 +293,30 @@ def test_a_trace_that_changes_while_it_is_read_waits_for_the_next_time(
     assert run("fleet", "index", "--json", tmp_path).json["traces"] == 0
     monkeypatch.undo()
     assert run("fleet", "index", "--json", tmp_path).json["traces"] == 1
+
+
+@pytest.mark.leaves_spool
+def test_what_could_not_be_read_is_read_again_if_asked(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = small_trace(tmp_path / "a.parquet")
+    (tmp_path / "b.parquet.spool").mkdir()
+    small_trace(tmp_path / "b.parquet.spool" / "trace.parquet")  # of a recording that is under way
+    reason = [Summary(path, {}, {}, "out of memory")]
+    monkeypatch.setattr(indexing, "summaries", lambda paths: iter(reason))
+    assert run("fleet", "index", "--json", tmp_path).json["unreadable"] == 1
+    monkeypatch.undo()
+    assert run("fleet", "index", "--json", tmp_path).json["known"] == 1
+    assert run("fleet", "index", "--json", "--retry", tmp_path).json["traces"] == 1
+    coverage = run("fleet", "traces", "--json", tmp_path).json["fleet"]
+    assert (coverage["traces"], coverage["unreadable"]) == (1, 0)
+
+
+def test_a_folder_that_cannot_be_written_is_named(run: Any, tmp_path: Path) -> None:
+    small_trace(tmp_path / "a.parquet")
+    (tmp_path / "_fleet").touch()
+    done = run("fleet", "index", tmp_path)
+    assert done.code == 3 and "could not be written: Not a directory" in done.err
 
 
 def test_summaries_stay_when_traces_are_removed(run: Any, tmp_path: Path) -> None:
