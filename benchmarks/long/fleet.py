@@ -132,7 +132,8 @@ def table(sizes: dict[int, tuple[Taken, Taken]], questions: dict[str, Taken], si
         lines.append(f"exponent of the CPU time: {math.log(ratio) / math.log(counts[-1] / counts[0]):.2f}")
     lines += ["", f"questions over the summaries of {simulated:,} traces"]
     lines += [
-        f"{name:>12} {each.wall_s:>6.2f} s {each.peak_bytes / _MIB:>6.0f} MiB" for name, each in questions.items()
+        f"{name:>12} {each.wall_s:>6.2f} s {each.cpu_s:>6.2f} CPU s {each.peak_bytes / _MIB:>6.0f} MiB"
+        for name, each in questions.items()
     ]
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ class Batch:
             written.chmod(self._mode | 0o600)
             written.replace(path)
         except OSError as error:
-            written.unlink(missing_ok=True)
+            with suppress(OSError):
+                written.unlink()
             raise BatchUnwritten(path, os.strerror(error.errno or 5)) from error
         except BaseException:
             written.unlink(missing_ok=True)
