@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scalene_trace.analyze.exports.collapsed import collapsed
 from scalene_trace.analyze.exports.profile import read_profile
@@ -17,6 +20,7 @@ from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.report import DeviceCopies, Function, Line, Report, Totals, Waits
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.formats.fleet.schema import OTHER_STACKS
+from tests.support import random_traces
 from tests.support.example_traces import APP, HOSTILE, rich_trace, small_trace
 from tests.support.page_traces import busy_trace, device_trace
 from tests.support.trace_builder import SECOND, TraceBuilder, write_large_trace
@@ -119,6 +123,17 @@ def test_a_summary_has_the_figures_of_the_report_of_its_trace(paths: list[Path],
         report = build_report([path], Selection())
         wanted = {key: pytest.approx(row, rel=1e-9) for key, row in expected(report) if row}
         assert actual(reduced[path]) == wanted, path
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.lists(random_traces.traces(), min_size=2, max_size=3))
+def test_random_traces_have_their_own_figures_beside_each_other(builders: list[TraceBuilder]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [builder.write(Path(folder, f"{place}.parquet")) for place, builder in enumerate(builders)]
+        for summary in summaries(paths):
+            report = build_report([summary.path], Selection())
+            wanted = {key: pytest.approx(row, rel=1e-9, abs=1e-12) for key, row in expected(report) if row}
+            assert actual(summary) == wanted
 
 
 def test_sums_of_squares_give_the_errors_of_the_report(paths: list[Path], reduced: dict[Path, Summary]) -> None:
