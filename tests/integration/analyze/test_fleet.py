@@ -157,6 +157,8 @@ def test_the_traces_behind_a_line_are_listed_largest_first(fleet: Path, run: Any
     assert traces[0]["labels"] == {"service": "shop", "version": "2"}
     (row,) = run("fleet", "traces", "--json", "--file", APP, "--line", "4", "--host", "h1", fleet).json["traces"]
     assert row["path"] == "a.parquet"
+    moved_line = run("fleet", "traces", "--json", "--file", APP, "--line", "31", fleet).json["traces"]
+    assert [row["path"] for row in moved_line] == ["deep/down/b.parquet", "a.parquet"], "it was line 4 there"
     (row,) = run("fleet", "traces", "--json", "--unreadable", fleet).json["traces"]
     assert row["path"] == "text.parquet" and "not a Parquet file" in row["reason"]
 

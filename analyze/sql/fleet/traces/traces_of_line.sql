@@ -1,4 +1,5 @@
 -- Answers: in which of the selected traces does a line, or a file, have a figure?
+-- Notes: The line is the one that had this number on the last day; in other traces it may have another one (figure_sums).
 -- Parameters:
 --   file: path of the file
 --   line: number of the line; NULL = all lines of the file
@@ -18,12 +19,18 @@
 --   reason: as in fleet_traces
 --   value: the figure, in its unit; of a file, the sum over its lines
 -- Order: the figure, descending, then path
-WITH parts AS (
-    SELECT f.trace, sum(f.value) AS value
-    FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
-    WHERE f.scope = 'line' AND f.metric = $metric AND f.file = $file
-        AND ($line IS NULL OR f.line = $line)
-    GROUP BY f.trace
+WITH own AS (
+    SELECT f.trace, day, line, function, text, line - first_line AS distance, metric, value
+    FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace WHERE f.scope = 'line' AND f.file = $file
+), numbered AS (
+    SELECT function, text, distance,
+        row_number() OVER (ORDER BY max(day) DESC, count(*) DESC, function, text, distance) AS place
+    FROM own WHERE line = $line GROUP BY function, text, distance
+), parts AS (
+    SELECT o.trace, sum(o.value) AS value
+    FROM own o LEFT JOIN numbered n ON n.place = 1 AND n.function IS NOT DISTINCT FROM o.function
+        AND n.text IS NOT DISTINCT FROM o.text AND n.distance IS NOT DISTINCT FROM o.distance
+    WHERE o.metric = $metric AND ($line IS NULL OR n.place = 1) GROUP BY o.trace
 )
 SELECT path, trace_id, host, labels, start_ns, wall_ns, python, program, processes, losses, reason, value
 FROM fleet_traces t JOIN parts p ON t.trace = p.trace
