@@ -185,6 +185,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/long_recording.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/two_days.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/fleet.py
+	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/long/fleet_comparisons.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/gpu_cost.py
 	$(BIN)/python benchmarks/report_speed.py

@@ -25,7 +25,7 @@ Sides = tuple[Side, Side]
 #: Relative standard deviation between runs of all lines together, assumed if no side has two runs.
 PRIOR_SIGMA_OF_MACHINE = 0.1
 #: At least this number of other lines, and this share of them, must have changed similarly.
-_LEAST_LINES, _LEAST_PART = 3, 0.5
+LEAST_LINES, LEAST_PART = 3, 0.5
 #: A line further away than this (standard deviations) changed by itself.
 _ALIKE = 2.5
 #: A shared change beyond this (standard deviations of the prior) cannot be attributed to the machine.
@@ -47,7 +47,7 @@ class RelativeTest:
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """ln(after / before) and its variance: by sampling, and by differences of this line alone between runs."""
 
     log_ratio: float
@@ -92,7 +92,7 @@ class SharedChange:
         found = self._shared_by(stayed)
         self.ratio = math.exp(found.log_ratio) if found and found.is_sure else None
 
-    def _relative(self, lines: Sequence[_Line | None], index: int) -> RelativeTest | None:
+    def _relative(self, lines: Sequence[Line | None], index: int) -> RelativeTest | None:
         line = lines[index]
         shared = self._shared_by([each for number, each in enumerate(lines) if number != index])
         if line is None or shared is None:
@@ -105,14 +105,14 @@ class SharedChange:
         freedom = self.own.freedom * (whole / line.of_runs) ** 2 if line.of_runs else math.inf
         return RelativeTest(two_sided(distance / math.sqrt(whole), freedom), variance)
 
-    def _shared_by(self, found: Sequence[_Line | None]) -> _Shared | None:
+    def _shared_by(self, found: Sequence[Line | None]) -> _Shared | None:
         """The change that these lines share; None if there is none, or if it exceeds what runs differ by: then the program
         itself changed."""
         lines = [each for each in found if each is not None]
         alike = [each for each in lines if abs(each.log_ratio) <= _ALIKE * math.sqrt(self._prior + each.variance)]
-        if len(alike) < max(_LEAST_LINES, _LEAST_PART * len(lines)):
+        if len(alike) < max(LEAST_LINES, LEAST_PART * len(lines)):
             return None
-        between, is_uneven = _heterogeneity(alike)
+        between, is_uneven = heterogeneity(alike)
         weights = [1 / (each.variance + between) for each in alike]
         total = math.fsum(weights)
         mean = math.fsum(weight * each.log_ratio for weight, each in zip(weights, alike, strict=True)) / total
@@ -130,7 +130,7 @@ def _together(runs: RunSpread, own: RunSpread, count: int) -> RunSpread:
     return RunSpread(runs.sigma, runs.sigma**4 / unsure if unsure else math.inf)
 
 
-def _heterogeneity(lines: Sequence[_Line]) -> tuple[float, bool]:
+def heterogeneity(lines: Sequence[Line]) -> tuple[float, bool]:
     """Variance of the lines' changes beyond their own (DerSimonian and Laird 1986, equation 8), and whether it is significant."""
     weights = [1 / each.variance for each in lines]
     total = math.fsum(weights)
@@ -142,18 +142,18 @@ def _heterogeneity(lines: Sequence[_Line]) -> tuple[float, bool]:
     return max((q - freedom) / scale, 0.0) if scale > 0 else 0.0, is_sure
 
 
-def _line(row: Sides, of_runs: float, grain: float) -> _Line | None:
+def _line(row: Sides, of_runs: float, grain: float) -> Line | None:
     """The line with its variances; None if a side has no samples."""
     sampled = log_ratio_of(*row, grain)
     if sampled is None or min(side.mean for side in row) <= 0:
         return None
-    return _Line(*sampled, of_runs)
+    return Line(*sampled, of_runs)
 
 
 def _own_spread(rows: Sequence[Sides], runs: RunSpread) -> RunSpread:
     """The spread of lines between runs after removing what they share: each line relative to all others of its run."""
     whole = [row for row in rows if all(figure.value > 0 for side in row for figure in side.figures)]
-    if len(whole) <= _LEAST_LINES:
+    if len(whole) <= LEAST_LINES:
         return runs
     sides = [[row[side] for row in whole] for side in (0, 1)]
     relative = [_relative(side, runs) for side in sides]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 #: Probability of any false alarm when a program is compared with itself, and the smallest relative effect that is reported.
 ALPHA, LEAST_EFFECT = 0.01, 0.05
@@ -208,11 +209,16 @@ def student(t: float, freedom: int) -> float:
 
 def _quantile_95(freedom: float) -> float:
     """The value that a deviate exceeds, in either direction, with a probability of 5 %."""
-    return _Z_95 if freedom >= _MANY else _quantile(0.05, freedom)
+    return _Z_95 if freedom >= _MANY else quantile(0.05, freedom)
 
 
-def _quantile(p: float, freedom: float) -> float:
+def quantile(p: float, freedom: float) -> float:
     """The value that a deviate exceeds, in either direction, with probability ``p``; by bisection."""
+    return _quantile(p, min(int(freedom) if math.isfinite(freedom) else _MANY, _MANY))
+
+
+@cache
+def _quantile(p: float, freedom: int) -> float:
     low, high = 0.0, 1e4
     for _ in range(80):
         middle = (low + high) / 2
@@ -239,4 +245,4 @@ def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], alpha: f
     shares = sum(1 / count for count in counts)
     of_runs, variance = runs.sigma**2 * shares, (runs.sigma**2 + sampling) * shares + shared
     whole = runs.freedom * (variance / of_runs) ** 2
-    return max(_exp(_quantile(alpha, whole) * math.sqrt(variance)), 1 + LEAST_EFFECT)
+    return max(_exp(quantile(alpha, whole) * math.sqrt(variance)), 1 + LEAST_EFFECT)

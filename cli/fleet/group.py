@@ -8,10 +8,13 @@ from typing import Any
 
 import typer
 
+from .diff import diff
 from .figures import flame, functions, leaks, memory, report
 from .index import index
+from .outliers import outliers
 from .sql import sql
 from .traces import traces
+from .trend import trend
 
 HELP = """Ask questions about a folder of traces.
 
@@ -31,6 +34,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "memory": memory,
     "leaks": leaks,
     "flame": flame,
+    "diff": diff,
+    "trend": trend,
+    "outliers": outliers,
     "traces": traces,
     "sql": sql,
 }

@@ -21,6 +21,21 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "figure_parts": {"scope": "line"},
     "figure_sums": {"by": "cpu_s", "most": 3},
     "figure_hosts": {"scope": "line", "by": "cpu_s"},
+    "label_compared": {"label": "version"},
+    "peers_compared": {"labels": ["version"]},
+    "places_compared": {"metrics": ["cpu_s"]},
+    "cells_compared": {"metric": "cpu_s"},
+    "lines_numbered": {"places": [1], "numbers": [1]},
+    "line_cells": {"metric": "cpu_s"},
+}
+#: Tables that questions read, each made by a query after those before it.
+TABLES = {
+    "figure_parts": "figure_parts",
+    "compared_traces": "days_compared",
+    "compared_cells": "cells_numbered",
+    "compared_places": "places_compared",
+    "compared_texts": "texts_compared",
+    "compared_lines": "lines_numbered",
 }
 #: What Spark does not know. (Views are made by DuckDB: the folder opening may use what it has.)
 ONLY_DUCKDB = re.compile(r"\bASOF\b|\bBY NAME\b|\bEXCLUDE\b|\bCOLUMNS\(|\bGROUP BY ALL\b|\bFILTER\b|\bQUALIFY\b")
@@ -34,8 +49,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     batch.publish(folder, "2026-11-28")
     with open_fleet(folder, has_copies=True) as opened:
         select_traces(opened, selection_of())
-        parts = queries.body("figure_parts")
-        opened.connection.raw.execute(f"CREATE TEMP TABLE figure_parts AS {parts}", {"scope": "line"})
+        for side in ("before_traces", "after_traces"):
+            select_traces(opened, selection_of(), side)
+        for table, query in TABLES.items():
+            sql = f"CREATE TEMP TABLE {table} AS {queries.body(query)}"
+            opened.connection.raw.execute(sql, PARAMETERS.get(query))
         yield opened
 
 

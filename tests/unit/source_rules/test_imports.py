@@ -48,6 +48,7 @@ ORDER = (
     "analyze/check",
     "analyze/html",
     "analyze/fleet",
+    "analyze/fleet/compare",
     "analyze",
     "cli/render",
     "cli/render/report",

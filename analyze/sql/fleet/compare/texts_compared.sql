@@ -1,0 +1,11 @@
+-- Answers: which lines are compared, whatever their version?
+-- Reads: compared_places
+-- Columns:
+--   number_of_text: as in compared_places
+--   file: as in compared_places
+--   function: as in compared_places
+--   first_line: as in compared_places
+--   line: as in compared_places
+--   text: as in compared_places
+-- Order: none
+SELECT DISTINCT number_of_text, file, function, first_line, line, text FROM compared_places

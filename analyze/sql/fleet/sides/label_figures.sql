@@ -1,0 +1,13 @@
+-- Answers: which labels have the selected traces, and how many values has each?
+-- Reads: fleet_traces, selected_traces
+-- Columns:
+--   label: name of the label
+--   different: number of its values
+--   hosts: number of hosts with selected traces
+-- Order: label
+WITH names AS (
+    SELECT unnest(map_keys(t.labels)) AS label, unnest(map_values(t.labels)) AS value
+    FROM fleet_traces t JOIN selected_traces s ON t.trace = s.trace
+)
+SELECT label, count(DISTINCT value) AS different, (SELECT count(DISTINCT host) FROM selected_traces) AS hosts
+FROM names GROUP BY label ORDER BY label
