@@ -35,7 +35,8 @@ class Units:
     def grains(self) -> Numbers:
         """By line, the variance of its cost for each unit of it: the mean weight of a sample."""
         totals = self.values.sum(axis=1)
-        return np.divide(self.variances.sum(axis=1), totals, out=np.zeros_like(totals), where=totals > 0)
+        found: Numbers = np.divide(self.variances.sum(axis=1), totals, out=np.zeros_like(totals), where=totals > 0)
+        return found
 
     @property
     def rates(self) -> Numbers:

@@ -108,8 +108,6 @@ def test_few_hosts_are_not_enough_data(tmp_path: Path, run: Run) -> None:
         == document["lines"][0]["changes"]["cpu_s"]["verdict"]
         == "not enough data"
     )
-    assert "at least" not in run("fleet", "diff", *SIDES, tmp_path).err
-    assert "1 group has" not in run("fleet", "trend", tmp_path).out
     assert "2 groups have less than 8 hosts" in run("fleet", "outliers", tmp_path).out
 
 

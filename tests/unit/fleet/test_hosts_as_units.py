@@ -49,11 +49,11 @@ def test_an_effect_is_as_large_as_it_is_and_its_interval_holds_it() -> None:
         FleetPlan(busy_lines(8), paired=True),
         FleetPlan(busy_lines(8), unequal=20.0),
     ):
-        effects = [judged(simulated(random, slower(plan, 1.2))).lines[0].effect for _ in range(60)]
+        effects = [judged(simulated(random, slower(plan, 1.2))).lines[0].effect for _ in range(40)]
         found = [each for each in effects if each is not None]
         assert np.mean([each.log_ratio for each in found]) == pytest.approx(math.log(1.2), abs=0.004)
         covered = [each.interval()[0] < 1.2 < each.interval()[1] for each in found]
-        assert sum(covered) >= 52, "95 % of 60 are 57"
+        assert sum(covered) >= 33, "95 % of 40 are 38"
 
 
 def test_a_line_on_few_hosts_is_not_judged() -> None:
