@@ -21,6 +21,8 @@ from .units import Flags, Integers, Numbers, Units
 
 #: A line is judged if it runs on so many hosts of each side, or on so many that are on both.
 LEAST_HOSTS = 3
+#: A side has a variance of its own if the line runs on so many of its hosts.
+_OWN_VARIANCE = 6
 #: A line further from the median of the others than this (its own standard deviations) changed by itself.
 _ALIKE = 2.5
 #: A shared change that hosts cause with a smaller probability than this is one of the program.
@@ -183,18 +185,27 @@ def _combined(first: Effect | None, second: Effect | None) -> Effect | None:
 def _unpaired(
     adjusted: Numbers, exposure: Numbers, grains: Numbers, runs: Flags, cells: Sequence[Integers]
 ) -> list[Effect | None]:
-    """The difference between different hosts."""
-    sides = [_side_means(adjusted[:, each], exposure[:, each], grains, runs[:, each]) for each in cells]
+    """The difference between different hosts. Each side has its own variance, or where one has few hosts, both have the same."""
+    both = np.concatenate(cells)
+    taken = adjusted[:, both], exposure[:, both], grains, runs[:, both]
+    is_after = np.arange(len(both)) >= len(cells[0])
+    own = [_side_means(*taken, (side,))[0] for side in (~is_after, is_after)]
+    pooled = _side_means(*taken, (~is_after, is_after))
     found: list[Effect | None] = []
-    for before, after in zip(*sides, strict=True):
-        has_both = min(before.count, after.count) >= LEAST_HOSTS and min(before.mean, after.mean) > 0
-        found.append(_welch(before, after) if has_both else None)
+    for *apart, before, after in zip(*own, *pooled, strict=True):
+        if min(before.count, after.count) < LEAST_HOSTS or min(before.mean, after.mean) <= 0:
+            found.append(None)
+        elif min(before.count, after.count) < _OWN_VARIANCE:
+            freedom = float(before.count + after.count - 2)
+            found.append(Effect(math.log(after.mean / before.mean), before.variance + after.variance, freedom))
+        else:
+            found.append(_welch(*apart))
     return found
 
 
 @dataclass(frozen=True)
 class _SideMean:
-    """Mean over hosts; its relative variance, estimated and by sampling alone; number of hosts."""
+    """Mean over hosts, its relative variance, and the number of hosts."""
 
     mean: float
     variance: float
@@ -207,20 +218,27 @@ def _welch(before: _SideMean, after: _SideMean) -> Effect:
     return Effect(math.log(after.mean / before.mean), variance, variance**2 / parts)
 
 
-def _side_means(adjusted: Numbers, exposure: Numbers, grains: Numbers, runs: Flags) -> list[_SideMean]:
-    counts = runs.sum(axis=1)
-    side = np.ones(adjusted.shape[1], dtype=np.bool_)
+def _side_means(
+    adjusted: Numbers, exposure: Numbers, grains: Numbers, runs: Flags, sides: tuple[Flags, ...]
+) -> list[list[_SideMean]]:
+    """By side the means of all lines. All ``sides`` have the same variance between hosts."""
+    runs = runs & np.any(sides, axis=0)
     between = np.full(len(adjusted), LEAST_SIGMA**2)
     relative = sampling = np.zeros_like(adjusted)
     for _ in range(3):
-        relative, sampling = relative_to_mean(adjusted, exposure, grains, runs, between, (side,))
-        between = np.maximum(between_hosts(relative, sampling, runs, (side,)), LEAST_SIGMA**2)
+        relative, sampling = relative_to_mean(adjusted, exposure, grains, runs, between, sides)
+        between = np.maximum(between_hosts(relative, sampling, runs, sides), LEAST_SIGMA**2)
     weights = runs / (sampling + between[:, None])
-    total = np.maximum(weights.sum(axis=1), 1e-300)
-    means = (weights * adjusted).sum(axis=1) / total
-    scatter = (weights * (relative - 1) ** 2).sum(axis=1) / np.maximum(counts - 1, 1)
-    variances = np.maximum(scatter, 1.0) / total
-    return [_SideMean(*row) for row in zip(means.tolist(), variances.tolist(), counts.tolist(), strict=True)]
+    freedom = np.maximum(sum(np.maximum((runs & side).sum(axis=1) - 1, 0) for side in sides), 1)
+    scatter = np.maximum((weights * (relative - 1) ** 2).sum(axis=1) / freedom, 1.0)
+    found = []
+    for side in sides:
+        total = np.maximum((weights * side).sum(axis=1), 1e-300)
+        means = (weights * side * adjusted).sum(axis=1) / total
+        counts = (runs & side).sum(axis=1)
+        rows = zip(means.tolist(), (scatter / total).tolist(), counts.tolist(), strict=True)
+        found.append([_SideMean(*row) for row in rows])
+    return found
 
 
 def _paired(

@@ -30,6 +30,20 @@ def test_five_percent_on_one_line_are_found_and_nothing_else_is(name: str) -> No
 
 
 @pytest.mark.samples
+def test_three_hosts_with_a_new_version_show_ten_percent_beside_fifty() -> None:
+    random = np.random.default_rng(20_261_128)
+    clean = found = 0
+    for _ in range(20):
+        clean += not claims(_first(simulated(random, FleetPlan(hosts=50)), 53))
+        found += claims(_first(simulated(random, slower(FleetPlan(hosts=50), 1.1)), 53)).get(0) == "worse"
+    assert clean >= 19 and found >= 19
+
+
+def _first(units: Units, cells: int) -> Units:
+    return Units(units.values[:, :cells], units.variances[:, :cells], *(each[:cells] for each in _cells(units)))
+
+
+@pytest.mark.samples
 def test_a_slower_program_is_not_a_slower_host() -> None:
     random = np.random.default_rng(3)
     units = simulated(random, FleetPlan())
