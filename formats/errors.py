@@ -156,6 +156,15 @@ class NotIndexed(FleetError):
     sentence = "{path} has no summaries of its traces yet. Make them: scalene-analyze fleet index {path}"
 
 
+class SparkMissing(FleetError):
+    """Spark is not installed, or there is none at the address."""
+
+    sentence = "Spark cannot be used: {detail}. Install scalene-trace[spark] and Java 17 or later, and check --engine."
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Path(), detail)
+
+
 class BatchDamaged(FleetError):
     """A batch of summaries is damaged, or not one of ours; ``detail`` says what was found."""
 

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,9 +33,40 @@ _ABANDONED_S = 3600.0
 Progress = Callable[[int, int], None]  #: how many files are done, and how many there are
 
 
-def index_fleet(folder: Path, progress: Progress = lambda done, files: None, retries: bool = False) -> Indexed:
-    """Makes the summaries of the new traces in ``folder``; with ``retries``, of those too that could not be read. Raises FleetMissing, BatchDamaged, and BatchUnwritten if the
-    summaries cannot be written."""
+@dataclass(frozen=True)
+class Published:
+    """What became of files: how many were read and could not be read, and how many batches they are in."""
+
+    traces: int
+    unreadable: int
+    batches: int
+
+
+#: Makes and publishes the summaries of files of a fleet, and tells its progress.
+Publish = Callable[[Path, Sequence[Found], Progress], Published]
+
+
+def publish(folder: Path, files: Sequence[Found], progress: Progress) -> Published:
+    """Makes and publishes the summaries of these files. Raises BatchUnwritten."""
+    publisher, done = _Publisher(folder), 0
+    try:
+        for found, summary in _reduced(files):
+            done += 1
+            publisher.add(found, summary)
+            progress(done, len(files))
+    finally:  # what is done is kept when the user stops it
+        publisher.finish()
+    return Published(done - publisher.unreadable, publisher.unreadable, publisher.batches)
+
+
+def index_fleet(
+    folder: Path,
+    progress: Progress = lambda done, files: None,
+    retries: bool = False,
+    published_by: Publish = publish,
+) -> Indexed:
+    """Makes the summaries of the new traces in ``folder``; with ``retries``, of those too that could not be read. Raises
+    FleetMissing, BatchDamaged, and BatchUnwritten if the summaries cannot be written."""
     start_s = time.monotonic()
     try:
         files = list(find_files(folder))
@@ -43,26 +75,18 @@ def index_fleet(folder: Path, progress: Progress = lambda done, files: None, ret
     _remove_abandoned(folder)
     known = known_files(folder, retries)
     new = [file for file in files if file.key not in known]
-    published, done = _Publisher(folder), 0
     progress(0, len(new))
-    try:
-        for found, summary in _reduced(new):
-            done += 1
-            published.add(found, summary)
-            progress(done, len(new))
-    finally:  # what is done is kept when the user stops it
-        published.finish()
+    made = published_by(folder, new, progress) if new else Published(0, 0, 0)
     merged = merge_batches(folder)
-    seconds = time.monotonic() - start_s
     return Indexed(
         folder=str(folder),
         files=len(files),
         known=len(files) - len(new),
-        traces=done - published.unreadable,
-        unreadable=published.unreadable,
-        batches=published.batches,
+        traces=made.traces,
+        unreadable=made.unreadable,
+        batches=made.batches,
         merged=merged,
-        seconds=seconds,
+        seconds=time.monotonic() - start_s,
     )
 
 

@@ -1,0 +1,205 @@
+"""Runs a fleet's questions on Spark: the same statements over the same batches, and the indexer's own function as the map.
+
+What is about traces (a row for each) stays in DuckDB: it is small, and decides which traces count. Statements that read figures
+are translated to Spark's dialect (sqlglot) and run there; tables of DuckDB that they name are sent to Spark as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...formats.errors import SparkMissing
+from ...formats.fleet import schema
+from ..report.batches import batches_of
+from .find import Found
+from .index import Progress, Publish, Published, publish
+from .opening import Fleet
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlglot import exp
+
+    from ..trace.connection import Connection
+
+#: The view of figures, which is Spark's.
+_FIGURES = "fleet_figures"
+_SPARK_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double"}
+#: What Hadoop reads as a pattern in a path.
+_PATTERN, _ESCAPED = re.compile(r"([\\\[\]{}*?])"), r"\\\1"
+_UNKNOWN_PARALLELISM = 16
+_LOCAL = ("local", "local[", "local-cluster[")
+
+
+@contextmanager
+def spark_session(master: str) -> Iterator[SparkSession]:
+    """A session of Spark at ``master``: ``spark://HOST:PORT``, ``yarn``, ``local-cluster[2,1,1024]``, or ``sc://HOST:PORT``
+    for Spark Connect. It is stopped at the end. Raises SparkMissing."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing(str(error)) from error
+    builder = SparkSession.builder.appName("scalene-analyze fleet")
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
+    else:
+        if master.startswith(_LOCAL):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = builder.master(master).config("spark.ui.enabled", "false")
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise SparkMissing(f"it cannot be reached at {master}: {_first_line(error)}") from error
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def on_spark(fleet: Fleet, session: SparkSession) -> Fleet:
+    """The same fleet, whose statements about figures run in ``session``. Its batches must have the same paths on all machines."""
+    connection: Any = SparkConnection(fleet.connection, session, fleet.batches)
+    return replace(fleet, connection=connection)
+
+
+def publishing(session: SparkSession) -> Publish:
+    """The map on Spark: each task publishes the summaries of some files, which must have the same paths on all machines, as the
+    fleet must. A task that is run again, because its machine was lost, publishes batches whose traces count once."""
+
+    def publish_all(folder: Path, files: Sequence[Found], progress: Progress) -> Published:
+        by_path = {file.path: file for file in files}
+        groups, _ = batches_of(list(by_path), _parallelism(session))
+        texts = [(pickle.dumps([by_path[path] for path in group]),) for group in groups]
+        frame = session.createDataFrame(texts, "files binary").repartition(len(texts))
+        found = frame.mapInArrow(partial(_publish_each, folder), "traces bigint, unreadable bigint, batches bigint")
+        rows = found.collect()
+        progress(len(files), len(files))
+        return Published(*(sum(row[name] for row in rows) for name in ("traces", "unreadable", "batches")))
+
+    return publish_all
+
+
+def _parallelism(session: SparkSession) -> int:
+    """How many tasks run at the same time, as far as that is known."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect does not tell
+        return _UNKNOWN_PARALLELISM
+
+
+def _publish_each(folder: Path, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """One task: publishes the files of each row."""
+    import pyarrow
+
+    for batch in batches:
+        for row in batch.to_pylist():
+            counts = publish(folder, pickle.loads(row["files"]), lambda done, files: None)
+            yield pyarrow.RecordBatch.from_pylist([vars(counts)])
+
+
+class Rows:
+    """The answer of a statement, as DuckDB's: ``description`` has the names of the columns."""
+
+    def __init__(self, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+        self.description = [(name,) for name in names]
+        self._rows = rows
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows."""
+        return self._rows
+
+
+class SparkConnection:
+    """In the place of a fleet's connection: what names figures, or tables made of them, runs in Spark."""
+
+    def __init__(self, local: Connection, session: SparkSession, batches: Sequence[Path]) -> None:
+        self._local, self._session = local, session
+        self._in_spark = {_FIGURES}
+        self._sent: set[str] = set()
+        self._kept: list[DataFrame] = []
+        self.raw = self
+        self._figures(batches).createOrReplaceTempView(_FIGURES)
+
+    def _figures(self, batches: Sequence[Path]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        numbers = self._session.createDataFrame([(path.name, number) for number, path in enumerate(batches)], "batch string, number bigint")
+        traces = self._frame("SELECT trace AS kept FROM fleet_traces")
+        fields = [("kind", "string"), ("trace", "int")]
+        fields += [(column.name, _SPARK_TYPES[column.type]) for column in schema.FIGURE_COLUMNS]
+        read = self._session.read.schema(", ".join(f"`{name}` {type_}" for name, type_ in fields))
+        rows = read.parquet(*(f"file:{_PATTERN.sub(_ESCAPED, str(path.absolute()))}" for path in batches)).where(f.col("kind") == schema.FIGURE)
+        rows = rows.join(f.broadcast(numbers), f.col("_metadata.file_name") == f.col("batch"))
+        trace = f.col("number") * schema.MOST_TRACES + f.col("trace")
+        rows = rows.select(trace.alias("trace"), *(column.name for column in schema.FIGURE_COLUMNS))
+        return rows.join(f.broadcast(traces), f.col("trace") == f.col("kept"), "left_semi")
+
+    def execute(self, sql: str, parameters: Any = None) -> Any:
+        """Runs a statement. Raises what DuckDB or Spark raises."""
+        import sqlglot
+        from sqlglot import exp
+
+        statement = sqlglot.parse_one(sql, read="duckdb")
+        names = _tables(statement)
+        if not names & self._in_spark:
+            self._sent -= _made(statement)
+            return self._local.execute(sql, parameters)
+        self._send(names - self._in_spark)
+        query = statement.expression if isinstance(statement, exp.Create) else statement
+        frame = self._session.sql(query.sql(dialect="spark"), args=_arguments(parameters))
+        if not isinstance(statement, exp.Create):
+            return Rows(frame.columns, [tuple(row) for row in frame.collect()])
+        (name,) = _made(statement)
+        frame = frame.persist() if statement.kind == "TABLE" else frame
+        self._kept.append(frame)
+        frame.createOrReplaceTempView(name)
+        self._in_spark.add(name)
+        return Rows([], [])
+
+    def _send(self, names: set[str]) -> None:
+        """Lets Spark see these tables of DuckDB."""
+        for name in names - self._sent:
+            self._frame(f"SELECT * FROM {name}").createOrReplaceTempView(name)
+            self._sent.add(name)
+
+    def _frame(self, sql: str) -> DataFrame:
+        return self._session.createDataFrame(self._local.execute(sql).to_arrow_table())
+
+    def close(self) -> None:
+        """Forgets the tables in Spark, and closes DuckDB's connection."""
+        for frame in self._kept:
+            frame.unpersist()
+        self._local.close()
+
+
+def _tables(statement: exp.Expression) -> set[str]:
+    """The tables and views that a statement reads."""
+    from sqlglot import exp
+
+    own = {each.alias_or_name for each in statement.find_all(exp.CTE)}
+    return {each.name for each in statement.find_all(exp.Table)} - own - _made(statement)
+
+
+def _made(statement: exp.Expression) -> set[str]:
+    """The table that a statement makes."""
+    from sqlglot import exp
+
+    return {statement.this.name} if isinstance(statement, exp.Create) else set()
+
+
+def _arguments(parameters: Any) -> Mapping[str, Any] | list[Any] | None:
+    return parameters if not parameters or isinstance(parameters, Mapping) else list(parameters)
