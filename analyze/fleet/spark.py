@@ -137,12 +137,16 @@ class SparkConnection:
     def _figures(self, batches: Sequence[Path]) -> DataFrame:
         from pyspark.sql import functions as f
 
-        numbers = self._session.createDataFrame([(path.name, number) for number, path in enumerate(batches)], "batch string, number bigint")
+        numbers = self._session.createDataFrame(
+            [(path.name, number) for number, path in enumerate(batches)], "batch string, number bigint"
+        )
         traces = self._frame("SELECT trace AS kept FROM fleet_traces")
         fields = [("kind", "string"), ("trace", "int")]
         fields += [(column.name, _SPARK_TYPES[column.type]) for column in schema.FIGURE_COLUMNS]
         read = self._session.read.schema(", ".join(f"`{name}` {type_}" for name, type_ in fields))
-        rows = read.parquet(*(f"file:{_PATTERN.sub(_ESCAPED, str(path.absolute()))}" for path in batches)).where(f.col("kind") == schema.FIGURE)
+        rows = read.parquet(*(f"file:{_PATTERN.sub(_ESCAPED, str(path.absolute()))}" for path in batches)).where(
+            f.col("kind") == schema.FIGURE
+        )
         rows = rows.join(f.broadcast(numbers), f.col("_metadata.file_name") == f.col("batch"))
         trace = f.col("number") * schema.MOST_TRACES + f.col("trace")
         rows = rows.select(trace.alias("trace"), *(column.name for column in schema.FIGURE_COLUMNS))

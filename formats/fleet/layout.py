@@ -28,6 +28,13 @@ def new_batch(fleet: Path, date: str) -> Path:
     return batches_folder(fleet) / f"date={date}" / f"{os.urandom(16).hex()}.parquet"
 
 
+def is_batch(name: str) -> bool:
+    """Is this the name of a batch, relative to the fleet's folder?"""
+    folder, _, file = name.rpartition("/")
+    parent, _, day = folder.rpartition("/")
+    return parent == str(batches_folder(Path())) and bool(_DATE.fullmatch(day) and _BATCH.fullmatch(file))
+
+
 def date_of(batch: Path) -> str:
     """The date in the path of a batch."""
     found = _DATE.fullmatch(batch.parent.name)
@@ -77,4 +84,4 @@ def make_folder(fleet: Path, batch: Path) -> None:
             raise NotADirectoryError(20, "Not a directory", str(folder))
 
 
-__all__ = ["OWN_FOLDER", "batches", "batches_folder", "date_of", "make_folder", "new_batch", "unfinished"]
+__all__ = ["OWN_FOLDER", "batches", "batches_folder", "date_of", "is_batch", "make_folder", "new_batch", "unfinished"]

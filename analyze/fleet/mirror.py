@@ -1,0 +1,152 @@
+"""A fleet at a URL is answered from copies of its summaries, which are kept in the user's cache: batches never change, so only new
+ones are fetched. Its traces are fetched to be indexed, some at a time, and are not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from ...formats.fleet import layout
+from ...formats.fleet.remote import RemoteFile, RemoteFleet, shown
+from ..results.fleet import Indexed
+from .find import Found
+from .index import Progress, Published, known_files, publish
+from .merge import merge_batches
+
+#: What is fetched together: so many traces, or bytes.
+_MOST_FILES, _MOST_BYTES = 500, 256 << 20
+#: Files that are fetched at the same time: most of the time is waiting.
+_AT_ONCE = 8
+
+
+def cache_of(url: str) -> Path:
+    """The folder with the copies of the summaries at ``url``."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base, "scalene-trace", "fleets", hashlib.sha256(url.encode()).hexdigest()[:32])
+
+
+def mirrored(url: str) -> Path:
+    """A folder with the summaries that are at ``url`` now. Raises FleetMissing."""
+    remote, folder = RemoteFleet(url), cache_of(url)
+    wanted = remote.batches()
+    _fetch_batches(remote, folder, wanted)
+    for path in layout.batches(folder):
+        if str(path.relative_to(folder)) not in wanted:
+            path.unlink(missing_ok=True)
+    return folder
+
+
+def _fetch_batches(remote: RemoteFleet, folder: Path, wanted: dict[str, int]) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing = [name for name, size in wanted.items() if _size(folder / name) != size]
+
+    def fetch(name: str) -> None:
+        path = folder / name
+        layout.make_folder(folder, path)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        unfinished.unlink(missing_ok=True)
+        if remote.fetch(name, unfinished):
+            unfinished.replace(path)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(fetch, missing))
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def index_remote(url: str, progress: Progress = lambda done, files: None) -> Indexed:
+    """As :func:`.index.index_fleet`, for the fleet at ``url``. Raises FleetMissing, BatchDamaged, and TraceWriteError if there is
+    no space for what is fetched."""
+    start_s = time.monotonic()
+    remote = RemoteFleet(url)
+    cached = mirrored(url)
+    with tempfile.TemporaryDirectory(prefix="scalene-fleet-") as name:
+        work, fetched = Path(name, "fleet"), Path(name, "traces")
+        _linked(cached, work)
+        fetched.mkdir()
+        before = _names(work)
+        known, files = known_files(work), remote.traces()
+        new = [file for file in files if (file.name, file.size_bytes, file.mtime_ns) not in known]
+        progress(0, len(new))
+        made, done, sent = Published(0, 0, 0), 0, set(before)
+        for group in _groups(new):
+            found = _fetched(remote, group, fetched)
+            more = publish(work, found, lambda count, _, done=done: progress(done + count, len(new)))
+            made = Published(
+                *(one + other for one, other in zip(vars(made).values(), vars(more).values(), strict=True))
+            )
+            done += len(group)
+            sent |= _send(remote, work, sent)
+            for file in found:
+                file.path.unlink()
+        merged = merge_batches(work)
+        _send(remote, work, sent)
+        for gone in sent - _names(work):
+            remote.remove(gone)
+    numbers = (len(files), len(files) - len(new), made.traces, made.unreadable, made.batches, merged)
+    return Indexed(shown(url), *numbers, time.monotonic() - start_s)
+
+
+def _linked(cached: Path, work: Path) -> None:
+    """The batches in a folder of this process alone: another one may remove them from the cache, or publish others there."""
+    work.mkdir()
+    for path in layout.batches(cached):
+        copy = work / path.relative_to(cached)
+        layout.make_folder(work, copy)
+        try:
+            copy.hardlink_to(path)
+        except OSError:  # another file system
+            with suppress(FileNotFoundError):
+                shutil.copyfile(path, copy)
+
+
+def _names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in layout.batches(folder)}
+
+
+def _send(remote: RemoteFleet, work: Path, sent: set[str]) -> set[str]:
+    """Publishes the batches that are not there yet; returns their names."""
+    new = _names(work) - sent
+    for name in sorted(new):
+        remote.send(work / name, name)
+    return new
+
+
+def _groups(files: Sequence[RemoteFile]) -> Iterator[list[RemoteFile]]:
+    group: list[RemoteFile] = []
+    size = 0
+    for file in files:
+        if group and (len(group) >= _MOST_FILES or size + file.size_bytes > _MOST_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size_bytes
+    if group:
+        yield group
+
+
+def _fetched(remote: RemoteFleet, files: Sequence[RemoteFile], folder: Path) -> list[Found]:
+    """The files in ``folder``; those that were removed in the meantime are left out."""
+
+    def fetch(number: int) -> Found | None:
+        file, path = files[number], folder / f"{number}.parquet"
+        if not remote.fetch(file.name, path):
+            return None
+        os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
+        return Found(path, file.name, path.stat().st_size, path.stat().st_mtime_ns, 0o600)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return [each for each in pool.map(fetch, range(len(files))) if each is not None]
