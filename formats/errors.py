@@ -165,6 +165,15 @@ class SparkMissing(FleetError):
         super().__init__(Path(), detail)
 
 
+class SparkRefused(FleetError):
+    """Spark cannot do what is asked for; ``detail`` says why, and what to do."""
+
+    sentence = "Spark cannot answer: {detail}."
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Path(), detail)
+
+
 class BatchDamaged(FleetError):
     """A batch of summaries is damaged, or not one of ours; ``detail`` says what was found."""
 

@@ -67,8 +67,8 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def index_remote(url: str, progress: Progress = lambda done, files: None) -> Indexed:
-    """As :func:`.index.index_fleet`, for the fleet at ``url``. Raises FleetMissing, BatchDamaged, and TraceWriteError if there is
+def index_remote(url: str, progress: Progress = lambda done, files: None, retries: bool = False) -> Indexed:
+    """As :func:`.index.index_fleet`, for the fleet at ``url``. Raises FleetMissing, BatchDamaged, and BatchUnwritten if there is
     no space for what is fetched."""
     start_s = time.monotonic()
     remote = RemoteFleet(url)
@@ -78,7 +78,7 @@ def index_remote(url: str, progress: Progress = lambda done, files: None) -> Ind
         _linked(cached, work)
         fetched.mkdir()
         before = _names(work)
-        known, files = known_files(work), remote.traces()
+        known, files = known_files(work, retries), remote.traces()
         new = [file for file in files if (file.name, file.size_bytes, file.mtime_ns) not in known]
         progress(0, len(new))
         made, done, sent = Published(0, 0, 0), 0, set(before)

@@ -48,13 +48,15 @@ _BITS = schema.MOST_TRACES.bit_length() - 1
 
 @dataclass(frozen=True)
 class Fleet:
-    """An opened fleet. ``connection`` has the views; close it, or use it as a context manager."""
+    """An opened fleet. ``connection`` has the views; close it, or use it as a context manager. ``name``: of the fleet where
+    that is not its folder."""
 
     folder: Path
     batches: tuple[Path, ...]
     connection: Connection
     descriptors: tuple[int, ...]
     temporary: Path
+    name: str = ""
 
     @property
     def unreadable(self) -> int:

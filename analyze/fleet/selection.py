@@ -90,7 +90,8 @@ def coverage(fleet: Fleet, selection: FleetSelection, table: str = "selected_tra
     sql = f"""SELECT count(*), count(DISTINCT host), count(DISTINCT version), sum(exposure), min(day), max(day)
         FROM {table}"""
     ((traces, hosts, versions, exposure, first, last),) = fleet.connection.execute(sql).fetchall()
-    return Coverage(str(fleet.folder), traces, hosts, versions, exposure, selection.per, first, last, fleet.unreadable)
+    folder = fleet.name or str(fleet.folder)
+    return Coverage(folder, traces, hosts, versions, exposure, selection.per, first, last, fleet.unreadable)
 
 
 def described(selection: FleetSelection) -> dict[str, Any]:

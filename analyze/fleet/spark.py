@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...formats.errors import SparkMissing
+from ...formats.errors import SparkMissing, SparkRefused
 from ...formats.fleet import schema
 from ..report.batches import batches_of
 from .find import Found
@@ -25,7 +25,6 @@ from .index import Progress, Publish, Published, publish
 from .opening import Fleet
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
     from sqlglot import exp
 
@@ -43,7 +42,7 @@ _LOCAL = ("local", "local[", "local-cluster[")
 @contextmanager
 def spark_session(master: str) -> Iterator[SparkSession]:
     """A session of Spark at ``master``: ``spark://HOST:PORT``, ``yarn``, ``local-cluster[2,1,1024]``, or ``sc://HOST:PORT``
-    for Spark Connect. It is stopped at the end. Raises SparkMissing."""
+    for Spark Connect. It is stopped at the end. Raises SparkMissing, and SparkRefused for what it raises."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -56,12 +55,19 @@ def spark_session(master: str) -> Iterator[SparkSession]:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.master(master).config("spark.ui.enabled", "false")
+        builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     try:
         session = builder.getOrCreate()
     except Exception as error:
         raise SparkMissing(f"it cannot be reached at {master}: {_first_line(error)}") from error
     try:
+        if not master.startswith("sc://"):
+            session.sparkContext.setLogLevel("ERROR")  # what matters is raised
         yield session
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise SparkRefused(_first_line(error).rstrip(".")) from error
     finally:
         session.stop()
 
@@ -101,14 +107,12 @@ def _parallelism(session: SparkSession) -> int:
         return _UNKNOWN_PARALLELISM
 
 
-def _publish_each(folder: Path, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """One task: publishes the files of each row."""
-    import pyarrow
-
+def _publish_each(folder: Path, batches: Iterator[Any]) -> Iterator[Any]:
+    """One task: publishes the files of each row of Arrow's record batches."""
     for batch in batches:
         for row in batch.to_pylist():
             counts = publish(folder, pickle.loads(row["files"]), lambda done, files: None)
-            yield pyarrow.RecordBatch.from_pylist([vars(counts)])
+            yield type(batch).from_pylist([vars(counts)])
 
 
 class Rows:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ...formats.fleet.schema import OTHER_STACKS
 from ..exports.collapsed import frame_name
-from ..exports.profile import NO_STACK, TRUNCATED, Frame, frames_below, native_frame, note
-from ..exports.text import plain
+from ..exports.shared.profile import NO_STACK, TRUNCATED, Frame, frames_below, native_frame, note
+from ..exports.shared.text import plain
 from ..trace import queries
 from ..trace.native import NativeFrames
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..analyze.shared.options import Json
 from ..analyze.shared.output import print_json, print_lines
-from .shared import Folder
+from .shared import Engine, Place
 
 Retry = Annotated[
     bool,
@@ -22,7 +21,7 @@ Retry = Annotated[
 _PERIOD_S = 0.2
 
 
-def index(folder: Folder = ".", retry: Retry = False, json_: Json = False) -> int:
+def index(place: Place = ".", retry: Retry = False, json_: Json = False, engine: Engine = "local") -> int:
     """Reduce each new trace in a folder to its summary.
 
     Traces are found at any depth; names that begin with an underscore or a dot are left out. A trace that has a summary
@@ -31,13 +30,14 @@ def index(folder: Folder = ".", retry: Retry = False, json_: Json = False) -> in
 
     Examples:
       scalene-analyze fleet index /traces
-      scalene-analyze fleet index --json /traces
+      scalene-analyze fleet index --json s3://bucket/traces
+      scalene-analyze fleet index --engine spark://master:7077 /mnt/traces
     """
-    from ...analyze.fleet.index import index_fleet
+    from ...analyze.fleet.places import index_at
     from ...analyze.results.base import to_json
     from ..render.fleet.traces import indexed_text
 
-    done = index_fleet(Path(folder), _progress(), retry)
+    done = index_at(place, engine, _progress(), retry)
     if json_:
         print_json({"schema": "scalene-trace/fleet-index/1"} | to_json(done))
     else:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,7 +38,19 @@ if TYPE_CHECKING:
     from ...analyze.fleet.selection import FleetSelection
     from ...analyze.results.fleet import Coverage
 
-Folder = Annotated[str, typer.Argument(metavar="FLEET", help="The folder of the traces.")]
+Place = Annotated[
+    str,
+    typer.Argument(metavar="FLEET", help="The folder of the traces, or its URL (s3://bucket/path, gs://, file://)."),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|MASTER",
+        help="What adds up: this process, or Spark at MASTER (spark://HOST:PORT, yarn, sc://HOST:PORT), which must see the "
+        "folder at the same path on all machines.",
+    ),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -91,10 +102,11 @@ SELECTING: tuple[tuple[str, Any, Any], ...] = (
 class FleetRequest:
     """What the shared options ask for: which fleet, which of its traces, in which order, and how many rows."""
 
-    folder: Path
+    place: str
     selection: FleetSelection
     sort: str | None
     limit: int | None
+    engine: str = "local"
 
     @property
     def query(self) -> dict[str, Any]:
@@ -109,11 +121,11 @@ class FleetRequest:
 
     @contextmanager
     def opened(self, is_sealed: bool = False) -> Iterator[tuple[Fleet, Coverage]]:
-        """The opened fleet with the table ``selected_traces``, and what it covers. Raises the errors of open_fleet."""
-        from ...analyze.fleet.opening import open_fleet
+        """The opened fleet with the table ``selected_traces``, and what it covers. Raises the errors of fleet_at."""
+        from ...analyze.fleet.places import fleet_at
         from ...analyze.fleet.selection import coverage, select_traces
 
-        with open_fleet(self.folder, is_sealed) as fleet:
+        with fleet_at(self.place, self.engine, is_sealed) as fleet:
             select_traces(fleet, self.selection)
             yield fleet, coverage(fleet, self.selection)
 
@@ -135,13 +147,13 @@ def asking(has_sort: bool = True, has_limit: bool = True) -> Callable[[Callable[
 
     def decorate(command: Callable[..., Answer[Any]]) -> Callable[..., int]:
         @functools.wraps(command)
-        def run(folder: str, json_: bool, plain: bool, color: str, no_color: bool, **values: Any) -> int:
+        def run(place: str, engine: str, json_: bool, plain: bool, color: str, no_color: bool, **values: Any) -> int:
             color = checked_color(color, no_color)
             if json_ and plain:
                 raise UsageError("--json and --plain are two formats. Use one of them.")
             selection = selection_of(**{name: values.pop(name) for name, _, _ in SELECTING})
             sort, limit = values.pop("sort", None), values.pop("limit", None)
-            answer = command(FleetRequest(Path(folder), selection, sort, limit), **values)
+            answer = command(FleetRequest(place, selection, sort, limit, engine), **values)
             for line in notices(answer.result.fleet):
                 print(f"scalene-analyze: {line}", file=sys.stderr)
             if json_:
@@ -153,12 +165,13 @@ def asking(has_sort: bool = True, has_limit: bool = True) -> Callable[[Callable[
             return answer.exit_code
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = option_parameters([("folder", Folder, ".")])
+        parameters = option_parameters([("place", Place, ".")])
         parameters += own
         parameters += option_parameters([("json_", Json, False), ("plain", Plain, False)])
         parameters += option_parameters([("limit", Limit, None)] if has_limit else [])
         parameters += option_parameters([("sort", Sort, None)] if has_sort else [])
         parameters += option_parameters(SELECTING)
+        parameters += option_parameters([("engine", Engine, "local")])
         parameters += option_parameters([("color", Color, "auto"), ("no_color", NoColor, False)])
         set_signature(run, parameters)
         return run
@@ -171,5 +184,5 @@ def notices(fleet: Coverage) -> Iterator[str]:
     if not fleet.traces:
         yield "No trace is selected. `scalene-analyze fleet traces` lists all of them."
     if fleet.unreadable:
-        files = counted(fleet.unreadable, "file", "files")
-        yield f"{files} could not be read and are in no figure; `scalene-analyze fleet traces --unreadable` says why."
+        files = counted(fleet.unreadable, "file could not be read and is", "files could not be read and are")
+        yield f"{files} in no figure; `scalene-analyze fleet traces --unreadable` says why."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -57,8 +56,8 @@ def sql(
         from ..render.sql import schema_text
 
         return print_lines(schema_text(describe(), screen(color), 0))
-    folder, text = _split(words or [])
-    request = FleetRequest(folder, selection_of(where, host, since, until, per), None, limit)
+    place, text = _split(words or [])
+    request = FleetRequest(place, selection_of(where, host, since, until, per), None, limit)
     from ...analyze.fleet.sql import run_sql
 
     with request.opened(is_sealed=True) as (fleet, coverage):
@@ -80,10 +79,10 @@ def sql(
     return print_lines(sql_text(names, rows, screen(color)))
 
 
-def _split(words: list[str]) -> tuple[Path, str]:
+def _split(words: list[str]) -> tuple[str, str]:
     """Folder and SQL. Raises UsageError."""
     if not words:
         raise UsageError("No SQL is given. Give a SELECT as the last argument; --schema lists the views.")
     if len(words) > 2:
         raise UsageError("Give one folder and one SELECT, in quotes.")
-    return Path(words[0]) if len(words) == 2 else Path(), words[-1]
+    return words[0] if len(words) == 2 else ".", words[-1]
