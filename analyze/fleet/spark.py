@@ -35,7 +35,8 @@ _FIGURES = "fleet_figures"
 _SPARK_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double"}
 #: What Hadoop reads as a pattern in a path.
 _PATTERN, _ESCAPED = re.compile(r"([\\\[\]{}*?])"), r"\\\1"
-_UNKNOWN_PARALLELISM = 16
+#: A task reduces this part of what one process may hold at a time: some seconds of work, and planning is a fifth of it.
+_TASKS = 4
 _LOCAL = ("local", "local[", "local-cluster[")
 
 
@@ -88,7 +89,7 @@ def publishing(session: SparkSession) -> Publish:
 
     def publish_all(folder: Path, files: Sequence[Found], progress: Progress) -> Published:
         by_path = {file.path: file for file in files}
-        groups, _ = batches_of(list(by_path), _parallelism(session))
+        groups, _ = batches_of(list(by_path), _TASKS)
         texts = [(pickle.dumps([by_path[path] for path in group]),) for group in groups]
         frame = session.createDataFrame(texts, "files binary").repartition(len(texts))
         found = frame.mapInArrow(partial(_publish_each, folder), "traces bigint, unreadable bigint, batches bigint")
@@ -97,14 +98,6 @@ def publishing(session: SparkSession) -> Publish:
         return Published(*(sum(row[name] for row in rows) for name in ("traces", "unreadable", "batches")))
 
     return publish_all
-
-
-def _parallelism(session: SparkSession) -> int:
-    """How many tasks run at the same time, as far as that is known."""
-    try:
-        return int(session.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect does not tell
-        return _UNKNOWN_PARALLELISM
 
 
 def _publish_each(folder: Path, batches: Iterator[Any]) -> Iterator[Any]:

@@ -1,0 +1,182 @@
+"""Every question about a fleet, asked in one process, on Spark, and at a URL: do they give the same answer?
+
+Spark is a ``local-cluster`` of two workers, of which one is killed during the map; the URL is that of an S3 server that runs
+here (moto). ``python -m tests.long.fleet_engines`` installs both in an environment below ``build/fleet`` on first use, compares
+the answers to nine digits, and writes a dated result into ``benchmarks/results/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from scalene_trace.cli.fleet.group import COMMANDS
+from tests.support.dated_results import write_result
+from tests.support.fleets import write_fleet
+from tests.support.paths import ROOT
+from tests.support.recording import record
+
+HOME = ROOT / "build" / "fleet"
+PACKAGES = ("pyspark>=4.0", "sqlglot>=25", "moto[server]>=5")
+MASTER = "local-cluster[2,1,1024]"
+ADDRESS, PORT = "127.0.0.1", 9124
+URL = f"s3://key:secret@fleet/shop?endpoint_override={ADDRESS}:{PORT}&scheme=http&region=us-east-1"
+#: What a question needs besides the fleet. ``index`` is the map, and ``sql`` is a stranger's, which stays in its sandbox.
+ARGUMENTS: dict[str, list[str]] = {
+    "diff": ["--before", "version=1.4.0", "--after", "version=1.4.2"],
+    "traces": ["--limit", "20"],
+}
+NOT_ASKED = ("index", "sql")
+#: Figures that differ between runs, or that say where the answer is from.
+_OWN = ("folder",)
+_DIGITS = 9
+
+
+def environment() -> Path:
+    """The interpreter of an environment with Spark, the S3 server and this package."""
+    python = HOME / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+    here = subprocess.run(
+        [sys.executable, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    (site,) = (HOME / "lib").glob("python*/site-packages")
+    (site / "here.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+    return python
+
+
+def ask(python: Path, *words: str | Path, env: dict[str, str] | None = None) -> bytes:
+    """What scalene-analyze prints. Raises CalledProcessError, after its messages were shown."""
+    command = [python, "-m", "scalene_trace.cli.analyze.command", *words]
+    done = subprocess.run([*map(str, command)], capture_output=True, env=os.environ | (env or {}))
+    if done.returncode:
+        print(done.stderr.decode(), file=sys.stderr)
+        done.check_returncode()
+    return done.stdout
+
+
+def rounded(value: Any) -> Any:
+    """An answer without what is its own, and with floats to nine digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items() if name not in _OWN}
+    return [rounded(each) for each in value] if isinstance(value, list) else value
+
+
+def questions() -> Iterator[tuple[str, list[str]]]:
+    """Every question, and what it needs."""
+    for name in COMMANDS:
+        if name not in NOT_ASKED:
+            yield name, ARGUMENTS.get(name, [])
+
+
+def answers(python: Path, place: str | Path, *more: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """The answer to each question, and the seconds that it took, by name."""
+    found: dict[str, Any] = {}
+    for name, words in questions():
+        start_s = time.monotonic()
+        text = ask(python, "fleet", name, "--json", *words, *more, str(place), env=env)
+        found[name] = (rounded(json.loads(text)), time.monotonic() - start_s)
+    return found
+
+
+def kill_a_worker(after_s: float, killed: list[int]) -> None:
+    """Kills one of Spark's workers, so long after both are there."""
+    for _ in range(600):
+        time.sleep(0.1)
+        done = subprocess.run(["pgrep", "-f", "CoarseGrainedExecutorBackend"], capture_output=True, text=True)
+        workers = [int(word) for word in done.stdout.split()]
+        if len(workers) >= 2:
+            time.sleep(after_s)
+            os.kill(workers[0], signal.SIGKILL)
+            killed.append(workers[0])
+            return
+
+
+@contextmanager
+def s3_server(python: Path, files: Path) -> Iterator[None]:
+    """An S3 server with the traces of a fleet in its bucket."""
+    server = subprocess.Popen(
+        [python, "-m", "moto.server", "-H", ADDRESS, "-p", str(PORT)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        from pyarrow import fs
+
+        filesystem, root = fs.FileSystem.from_uri(f"{URL}&allow_bucket_creation=true")
+        for _ in range(100):
+            try:
+                filesystem.create_dir(root.partition("/")[0])
+                break
+            except OSError:
+                time.sleep(0.2)
+        for path in sorted(files.rglob("*.parquet")):
+            if "_fleet" not in path.parts:
+                with filesystem.open_output_stream(f"{root}/{path.relative_to(files)}") as stream:
+                    stream.write(path.read_bytes())
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compares, prints the table, and returns 1 if an answer differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", type=int, default=400)
+    parser.add_argument("--print-only", action="store_true", help="write no result file")
+    options = parser.parse_args(arguments)
+    python = environment()
+    lines = []
+    with TemporaryDirectory(prefix="scalene-fleet-") as name:
+        folder, on_spark = Path(name, "fleet"), Path(name, "spark")
+        env = {"XDG_CACHE_HOME": str(Path(name, "cache")), "SPARK_LOCAL_IP": ADDRESS, "PYSPARK_PYTHON": str(python)}
+        done = record(Path(name, "t.parquet"), [ROOT / "examples" / "catalogue.py"])
+        assert done.status == 0, done.stderr.decode()
+        write_fleet(folder, done.trace, options.traces, hosts=20)
+        shutil.copytree(folder, on_spark, copy_function=shutil.copy2)
+        ask(python, "fleet", "index", folder)
+        here = answers(python, folder)
+
+        killed: list[int] = []
+        threading.Thread(target=kill_a_worker, args=(4.0, killed), daemon=True).start()
+        start_s = time.monotonic()
+        indexed = json.loads(ask(python, "fleet", "index", "--json", "--engine", MASTER, on_spark, env=env))
+        lines.append(
+            f"map on Spark: {indexed['traces']} traces in {time.monotonic() - start_s:.0f} s, workers killed: {len(killed)}"
+        )
+        spark = answers(python, on_spark, "--engine", MASTER, env=env)
+        with s3_server(python, folder):
+            ask(python, "fleet", "index", URL, env=env)
+            s3 = answers(python, URL, env=env)
+    lines.append(f"{'question':12} {'here s':>7} {'Spark s':>8} {'S3 s':>6}  equal on Spark, at S3")
+    is_equal = bool(killed)
+    for question, (answer, here_s) in here.items():
+        same = [other[question][0] == answer for other in (spark, s3)]
+        is_equal &= all(same)
+        times = f"{here_s:7.2f} {spark[question][1]:8.1f} {s3[question][1]:6.2f}"
+        lines.append(f"{question:12} {times}  {' '.join('yes' if each else 'NO' for each in same)}")
+    text = "\n".join(lines)
+    print(text)
+    if not options.print_only:
+        write_result("fleet-engines", {"traces": options.traces, "equal": is_equal}, text)
+    return not is_equal
+
+
+if __name__ == "__main__":
+    sys.exit(main())
