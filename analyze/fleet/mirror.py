@@ -84,7 +84,7 @@ def index_remote(url: str, progress: Progress = lambda done, files: None, retrie
         made, done, sent = Published(0, 0, 0), 0, set(before)
         for group in _groups(new):
             found = _fetched(remote, group, fetched)
-            more = publish(work, found, lambda count, _, done=done: progress(done + count, len(new)))
+            more = publish(work, found, _offset(progress, done, len(new)))
             made = Published(
                 *(one + other for one, other in zip(vars(made).values(), vars(more).values(), strict=True))
             )
@@ -98,6 +98,11 @@ def index_remote(url: str, progress: Progress = lambda done, files: None, retrie
             remote.remove(gone)
     numbers = (len(files), len(files) - len(new), made.traces, made.unreadable, made.batches, merged)
     return Indexed(shown(url), *numbers, time.monotonic() - start_s)
+
+
+def _offset(progress: Progress, before: int, files: int) -> Progress:
+    """Progress of a part, after so many files, as that of all."""
+    return lambda done, _: progress(before + done, files)
 
 
 def _linked(cached: Path, work: Path) -> None:

@@ -26,7 +26,6 @@ from .opening import Fleet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from sqlglot import exp
 
     from ..trace.connection import Connection
 
@@ -187,7 +186,7 @@ class SparkConnection:
         self._local.close()
 
 
-def _tables(statement: exp.Expression) -> set[str]:
+def _tables(statement: Any) -> set[str]:
     """The tables and views that a statement reads."""
     from sqlglot import exp
 
@@ -195,12 +194,12 @@ def _tables(statement: exp.Expression) -> set[str]:
     return {each.name for each in statement.find_all(exp.Table)} - own - _made(statement)
 
 
-def _made(statement: exp.Expression) -> set[str]:
+def _made(statement: Any) -> set[str]:
     """The table that a statement makes."""
     from sqlglot import exp
 
     return {statement.this.name} if isinstance(statement, exp.Create) else set()
 
 
-def _arguments(parameters: Any) -> Mapping[str, Any] | list[Any] | None:
-    return parameters if not parameters or isinstance(parameters, Mapping) else list(parameters)
+def _arguments(parameters: Any) -> dict[str, Any] | list[Any] | None:
+    return dict(parameters) if isinstance(parameters, Mapping) else list(parameters or ()) or None

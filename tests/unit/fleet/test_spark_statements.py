@@ -14,6 +14,8 @@ from scalene_trace.analyze.trace import queries
 FLEET = queries.SQL_DIRECTORY / "fleet"
 #: Statements about traces alone, which DuckDB answers for both engines.
 OPENING = FLEET / "opening"
+#: Functions of both that sqlglot does not know.
+SPARKS = {"map_values", "map_keys"}
 STATEMENTS = [path for path in sorted(FLEET.rglob("*.sql")) if path.parent != OPENING]
 
 
@@ -22,7 +24,7 @@ def test_a_statement_can_be_said_in_sparks_dialect(path: Path) -> None:
     """Every function is known, and none of them is one that Spark does not have."""
     (statement,) = sqlglot.parse(queries.body(path.stem), read="duckdb")
     assert statement is not None
-    assert not [each.name for each in statement.find_all(exp.Anonymous)]
+    assert {each.name for each in statement.find_all(exp.Anonymous)} <= SPARKS
     (text,) = sqlglot.transpile(
         queries.body(path.stem), read="duckdb", write="spark", unsupported_level=sqlglot.ErrorLevel.RAISE
     )

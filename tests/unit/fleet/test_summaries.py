@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.exports.collapsed import collapsed
-from scalene_trace.analyze.exports.profile import read_profile
+from scalene_trace.analyze.exports.shared.profile import read_profile
 from scalene_trace.analyze.fleet import figures
 from scalene_trace.analyze.fleet.reduce import Summary, labels_of, summaries
 from scalene_trace.analyze.report.report import build_report
