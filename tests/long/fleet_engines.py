@@ -1,7 +1,7 @@
 """Every question about a fleet, asked in one process, on Spark, and at a URL: do they give the same answer?
 
-Spark is a ``local-cluster`` of two workers, of which one is killed during the map; the URL is that of an S3 server that runs
-here (moto). ``python -m tests.long.fleet_engines`` installs both in an environment below ``build/fleet`` on first use, compares
+Spark is a server of Spark Connect on a ``local-cluster`` of two workers, of which one is killed during the map; one question is
+asked on a session of its own too. The URL is that of an S3 server that runs here (moto). ``python -m tests.long.fleet_engines`` installs both in an environment below ``build/fleet`` on first use, compares
 the answers to nine digits, and writes a dated result into ``benchmarks/results/``.
 """
 
@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,9 +30,10 @@ from tests.support.paths import ROOT
 from tests.support.recording import record
 
 HOME = ROOT / "build" / "fleet"
-PACKAGES = ("pyspark>=4.0", "sqlglot>=25", "moto[server]>=5")
+PACKAGES = ("pyspark[connect]>=4.0", "sqlglot>=25", "moto[server]>=5")
 MASTER = "local-cluster[2,1,1024]"
-ADDRESS, PORT = "127.0.0.1", 9124
+ADDRESS, PORT, CONNECT_PORT = "127.0.0.1", 9124, 15_124
+CONNECT = f"sc://{ADDRESS}:{CONNECT_PORT}"
 URL = f"s3://key:secret@fleet/shop?endpoint_override={ADDRESS}:{PORT}&scheme=http&region=us-east-1"
 #: What a question needs besides the fleet. ``index`` is the map, and ``sql`` is a stranger's, which stays in its sandbox.
 ARGUMENTS: dict[str, list[str]] = {
@@ -109,6 +111,29 @@ def kill_a_worker(after_s: float, killed: list[int]) -> None:
 
 
 @contextmanager
+def spark_server(python: Path, logs: Path) -> Iterator[None]:
+    """A server of Spark Connect with two workers."""
+    (spark,) = (HOME / "lib").glob("python*/site-packages/pyspark")
+    submit = [spark / "bin" / "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    settings = {"spark.master": MASTER, "spark.connect.grpc.binding.port": CONNECT_PORT, "spark.ui.enabled": "false"}
+    more = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    env = os.environ | {"SPARK_LOCAL_IP": ADDRESS, "PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark)}
+    with logs.open("wb") as log:
+        command = [*map(str, submit), *more, "spark-internal"]
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
+        try:
+            for _ in range(600):
+                with socket.socket() as probe:
+                    if probe.connect_ex((ADDRESS, CONNECT_PORT)) == 0:
+                        break
+                time.sleep(0.2)
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait()
+
+
+@contextmanager
 def s3_server(python: Path, files: Path) -> Iterator[None]:
     """An S3 server with the traces of a fleet in its bucket."""
     server = subprocess.Popen(
@@ -155,17 +180,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         killed: list[int] = []
         threading.Thread(target=kill_a_worker, args=(4.0, killed), daemon=True).start()
-        start_s = time.monotonic()
-        indexed = json.loads(ask(python, "fleet", "index", "--json", "--engine", MASTER, on_spark, env=env))
-        lines.append(
-            f"map on Spark: {indexed['traces']} traces in {time.monotonic() - start_s:.0f} s, workers killed: {len(killed)}"
-        )
-        spark = answers(python, on_spark, "--engine", MASTER, env=env)
+        with spark_server(python, Path(name, "spark.log")):
+            start_s = time.monotonic()
+            indexed = json.loads(ask(python, "fleet", "index", "--json", "--engine", CONNECT, on_spark, env=env))
+            map_s = time.monotonic() - start_s
+            lines.append(f"map on Spark: {indexed['traces']} traces in {map_s:.0f} s, workers killed: {len(killed)}")
+            spark = answers(python, on_spark, "--engine", CONNECT, env=env)
+        alone = rounded(json.loads(ask(python, "fleet", "report", "--json", "--engine", MASTER, on_spark, env=env)))
+        lines.append(f"report on a session of its own: {'equal' if alone == here['report'][0] else 'NOT EQUAL'}")
         with s3_server(python, folder):
             ask(python, "fleet", "index", URL, env=env)
             s3 = answers(python, URL, env=env)
     lines.append(f"{'question':12} {'here s':>7} {'Spark s':>8} {'S3 s':>6}  equal on Spark, at S3")
-    is_equal = bool(killed)
+    is_equal = bool(killed) and alone == here["report"][0]
     for question, (answer, here_s) in here.items():
         same = [other[question][0] == answer for other in (spark, s3)]
         is_equal &= all(same)
