@@ -118,6 +118,13 @@ class Rows:
         """All rows."""
         return self._rows
 
+    def fetchnumpy(self) -> dict[str, Any]:
+        """All columns by name."""
+        import numpy as np
+
+        columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(self.description)
+        return {name: np.array(column) for (name,), column in zip(self.description, columns, strict=True)}
+
 
 class SparkConnection:
     """In the place of a fleet's connection: what names figures, or tables made of them, runs in Spark."""

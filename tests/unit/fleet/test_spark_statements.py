@@ -81,6 +81,7 @@ def test_what_is_about_figures_goes_to_spark_and_the_rest_to_duckdb(connection: 
     asked = "SELECT sum(value) FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace WHERE metric = $metric"
     rows = connection.execute(asked, {"metric": "cpu_s"})
     assert (rows.fetchall(), [name for (name,) in rows.description]) == ([(1,)], ["value"])
+    assert {name: column.tolist() for name, column in rows.fetchnumpy().items()} == {"value": [1]}
     ((text, args),) = session.asked  # type: ignore[attr-defined]
     assert ":metric" in text and args == {"metric": "cpu_s"}
     assert local.asked[-1] == "SELECT * FROM selected_traces"  # type: ignore[attr-defined]
