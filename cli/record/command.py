@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...formats.units import counted, file_size_text
 from ...recorder.errors import RecordError, SetupError, UsageError
-from ...recorder.rotate.layout import label_folder
+from ...recorder.rotate.layout import label_folder, unfinished
 from ...recorder.run.load import hide_pandas
 from ..render.text import clean
 from .options import NAME, Given, Split, read_options, settings_of, split_command_line
@@ -126,6 +126,8 @@ def _check_rotation(given: Given, settings: Settings) -> None:
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         raise SetupError(f"Traces cannot be written in {folder}: {reason}. Name another folder with -o.") from error
+    for each in unfinished(settings.output):
+        print_message(f"{each} has traces to be made: its recorder has died. Make them with: {NAME} --recover {each}")
 
 
 def _on_trace(is_verbose: bool) -> Callable[[Finished], None]:

@@ -338,7 +338,7 @@ class _Kept:
                 record[name] = 0
             yield owner.get(int(record["thread"]), _ANYBODY), record.tobytes()
         own = lives.reaped
-        for row in np.flatnonzero((own.records["pid"] == 0) & np.isin(own.process, self._ghosts)).tolist():
+        for row in np.flatnonzero((own.records["pid"] == 0) & np.isin(own.process, self.processes)).tolist():
             yield int(own.process[row]), own.records[row].tobytes()
 
 

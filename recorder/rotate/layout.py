@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
@@ -11,8 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from ...formats.spool.regular import is_plain_file
 from ...formats.trace.integrity import stored_trace_id
 from ..errors import UsageError
+from ..folder.files import ROTATION_NAME
+from ..folder.output import is_live
 
 _LONGEST_NAME_BYTES = 255
 _NAME = re.compile(r"[A-Za-z0-9._%-]+-\d+-(\d{8}T\d{6}\.\d{3})Z\.parquet", re.ASCII)
@@ -51,6 +55,19 @@ def trace_path(folder: Path, labels: Mapping[str, str], host: str, pid: int, sta
     start = datetime.fromtimestamp(start_real_ns // 1_000_000 / 1000, UTC)
     name = f"{_encoded(host)[:100] or 'host'}-{pid}-{start.strftime(_START)[:-3]}Z.parquet"
     return label_folder(folder, labels) / f"date={start:%Y-%m-%d}" / name
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Recordings that have rotated into ``folder``, whose recorders have died: some of their traces are missing there. Those of
+    other users are left out: their names may be a trap."""
+    found = []
+    with suppress(OSError):
+        for each in sorted(folder.glob("*.spool")):
+            with suppress(OSError):
+                is_ours = _is(stat.S_ISDIR, each) and each.lstat().st_uid == os.geteuid()
+                if is_ours and is_plain_file(each / ROTATION_NAME) and not is_live(each):
+                    found.append(each)
+    return found
 
 
 def remove_older(folder: Path, before_real_ns: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from scalene_trace.formats.trace.integrity import check_trace
+from scalene_trace.recorder.rotate.layout import unfinished
 from tests.support.interpreters import Interpreter
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import environment, record, rows, run, target, tool
@@ -129,6 +130,7 @@ def test_a_killed_recorder_loses_and_doubles_nothing(tmp_path: Path) -> None:
             time.sleep(0.05)
         folder = tmp_path / str(number)
         (spool,) = folder.glob("*.spool")
+        assert unfinished(folder) == [spool]
         recovered = run([*tool("scalene-record"), "--recover", spool])
         assert recovered.status == 0, (what, recovered.stderr.decode())
         assert not spool.exists(), what
@@ -155,6 +157,7 @@ def test_links_in_a_folder_that_is_recovered_are_not_followed(tmp_path: Path) ->
     while not (found := [*tmp_path.glob("*.spool/carry00002.json")]) and time.monotonic() < until:
         time.sleep(0.02)
     folder = found[0].parent
+    assert unfinished(tmp_path) == []
     process.kill()
     process.communicate()
     state = json.loads((folder / "rotation.json").read_text())
