@@ -150,7 +150,7 @@ arm64: wheel-aarch64 ## record programs on an emulated arm64 machine (MINUTES=10
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, the shim with musl, native stacks against libgcc, native time of calls against perf, exports read by their programs; results into benchmarks/results/
+stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, the shim with musl, native stacks against libgcc, native time of calls against perf, exports read by their programs, fleets on Spark and at S3; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/convert/test_convert_cuda_calls.py
 	$(MAKE) test-units-musl
@@ -169,6 +169,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.shares
 	$(BIN)/python -m tests.long.tick_cost
 	$(BIN)/python -m tests.long.pairs
+	$(BIN)/python -m tests.long.fleet_engines
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py
