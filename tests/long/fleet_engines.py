@@ -30,7 +30,7 @@ from tests.support.paths import ROOT
 from tests.support.recording import record
 
 HOME = ROOT / "build" / "fleet"
-PACKAGES = ("pyspark[connect]>=4.0", "sqlglot>=25", "moto[server]>=5")
+PACKAGES = ("pyspark[connect]>=4.0", "sqlglot>=25", "moto[server]>=5.2.5")
 MASTER = "local-cluster[2,1,1024]"
 ADDRESS, PORT, CONNECT_PORT = "127.0.0.1", 9124, 15_124
 CONNECT = f"sc://{ADDRESS}:{CONNECT_PORT}"
