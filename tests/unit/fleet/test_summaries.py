@@ -125,8 +125,8 @@ def test_a_summary_has_the_figures_of_the_report_of_its_trace(paths: list[Path],
         assert actual(reduced[path]) == wanted, path
 
 
-@settings(max_examples=3, deadline=None)
-@given(st.lists(random_traces.traces(), min_size=2, max_size=3))
+@settings(max_examples=2, deadline=None)
+@given(st.lists(random_traces.traces(), min_size=2, max_size=2))
 def test_random_traces_have_their_own_figures_beside_each_other(builders: list[TraceBuilder]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = [builder.write(Path(folder, f"{place}.parquet")) for place, builder in enumerate(builders)]
