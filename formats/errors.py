@@ -150,6 +150,12 @@ class FleetMissing(FleetError):
     sentence = "The fleet {path} cannot be read: {detail}. Name a folder with traces."
 
 
+class FleetUnreachable(FleetError):
+    """The fleet is at a URL that cannot be used, or does not answer; ``detail`` says why."""
+
+    sentence = "The fleet {path} cannot be reached: {detail}."
+
+
 class NotIndexed(FleetError):
     """There are no summaries of its traces yet."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
-from .shared.profile import METRICS, Frame, Profile, losses_text, started_ns
+from .shared.profile import METRICS, Frame, Profile, Value, losses_text, started_ns
 from .shared.protobuf import Strings, chosen, chunk, fixed64, number, packed, string
 from .shared.text import plain
 
@@ -28,7 +28,9 @@ _LABELS = {"service": "service.name", "version": "service.version", "environment
 _FRAME_TYPES = {"python": "cpython", "native": "native"}
 _KERNEL = "[kernel]"
 
-Value = str | int | list[str]
+Attribute = str | int | list[str]
+#: The values of a trace and metric.
+ByTrace = dict[tuple[int, str], list[Value]]
 
 
 @dataclass
@@ -56,7 +58,7 @@ class _Dictionary:
         self._frames = [self._location(frame) for frame in profile.stacks.frames]
         self._known: dict[int, int] = {}
 
-    def attribute(self, name: str, value: Value) -> int:
+    def attribute(self, name: str, value: Attribute) -> int:
         """The index of an attribute without a unit."""
         return self.attributes.index(number(1, self.strings.index(name)) + chunk(2, _any(value)))
 
@@ -97,17 +99,26 @@ class _Dictionary:
 def otlp(profile: Profile) -> bytes:
     """The contents of the file. The same traces give the same bytes."""
     dictionary = _Dictionary(profile)
+    values = _by_trace(profile)
     resources = [
-        chunk(_RESOURCE_PROFILES, _resource(profile, trace) + chunk(2, _scope(profile, trace, dictionary)))
+        chunk(_RESOURCE_PROFILES, _resource(profile, trace) + chunk(2, _scope(profile, trace, values, dictionary)))
         for trace in range(1, len(profile.traces) + 1)
     ]
     return b"".join(resources) + chunk(_DICTIONARY, dictionary.message())
 
 
+def _by_trace(profile: Profile) -> ByTrace:
+    found: ByTrace = {}
+    for metric, values in profile.values.items():
+        for each in values:
+            found.setdefault((each.trace, metric), []).append(each)
+    return found
+
+
 def _resource(profile: Profile, trace: int) -> bytes:
     """The resource of a trace: its labels, host and interpreter."""
     info, settings = profile.traces[trace - 1], profile.settings[trace - 1]
-    found: dict[str, Value] = {"service.name": "unknown_service:python"}
+    found: dict[str, Attribute] = {"service.name": "unknown_service:python"}
     found |= {_LABELS.get(name, name): plain(value) for name, value in _labels(settings.get("labels")).items()}
     found["process.runtime.name"] = "cpython"
     for name, value in (("process.runtime.version", info.python), ("host.name", settings.get("hostname"))):
@@ -129,10 +140,13 @@ def _labels(text: str | None) -> dict[str, str]:
     return {plain(name): value for name, value in pairs if isinstance(value, str)}
 
 
-def _scope(profile: Profile, trace: int, dictionary: _Dictionary) -> bytes:
+def _scope(profile: Profile, trace: int, values: ByTrace, dictionary: _Dictionary) -> bytes:
     """The profiles of a trace, one for each metric."""
     scope = string(1, "scalene-trace") + string(2, _version())
-    profiles = (chunk(2, _profile(profile, trace, metric, dictionary)) for metric in profile.values)
+    profiles = (
+        chunk(2, _profile(profile, trace, metric, values.get((trace, metric), []), dictionary))
+        for metric in profile.values
+    )
     return chunk(1, scope) + b"".join(profiles)
 
 
@@ -143,14 +157,14 @@ def _version() -> str:
         return ""
 
 
-def _profile(profile: Profile, trace: int, metric: str, dictionary: _Dictionary) -> bytes:
+def _profile(profile: Profile, trace: int, metric: str, values: Sequence[Value], dictionary: _Dictionary) -> bytes:
     info, strings = profile.traces[trace - 1], dictionary.strings
     kind = number(1, strings.index(_TYPES.get(metric, metric))) + number(2, strings.index(METRICS[metric].unit))
     identity = hashlib.sha256(f"{info.trace_id} {metric}".encode("utf-8", "backslashreplace")).digest()[:16]
     comments = losses_text(info)
     return b"".join((
         chunk(1, kind),
-        *_samples(profile, trace, metric, dictionary),
+        *_samples(profile, trace, values, dictionary),
         fixed64(3, started_ns(info)),
         number(4, round((info.wall_s or 0.0) * 1e9)),
         chunk(7, identity),
@@ -158,13 +172,12 @@ def _profile(profile: Profile, trace: int, metric: str, dictionary: _Dictionary)
     ))  # fmt: skip
 
 
-def _samples(profile: Profile, trace: int, metric: str, dictionary: _Dictionary) -> Iterator[bytes]:
+def _samples(profile: Profile, trace: int, values: Sequence[Value], dictionary: _Dictionary) -> Iterator[bytes]:
     """The samples of a metric: one for each process, thread and stack, with the sum of its values."""
     sums: dict[tuple[int, int, int], int] = {}
-    for each in profile.values[metric]:
-        if each.trace == trace:
-            key = dictionary.stack(each.stack), each.process, each.thread
-            sums[key] = sums.get(key, 0) + each.value
+    for each in values:
+        key = dictionary.stack(each.stack), each.process, each.thread
+        sums[key] = sums.get(key, 0) + each.value
     of_thread: dict[tuple[int, int], bytes] = {}
     for (stack, process, thread), value in sums.items():
         if value:
@@ -182,7 +195,7 @@ def _attributes(profile: Profile, trace: int, process: int, thread: int, diction
     return [dictionary.attribute(name, value) for name, value in pairs if value is not None]
 
 
-def _any(value: Value) -> bytes:
+def _any(value: Attribute) -> bytes:
     """The message AnyValue."""
     if isinstance(value, str):
         return string(1, value)

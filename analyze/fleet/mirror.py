@@ -1,5 +1,5 @@
-"""A fleet at a URL is answered from copies of its summaries, which are kept in the user's cache: batches never change, so only new
-ones are fetched. Its traces are fetched to be indexed, some at a time, and are not kept.
+"""A fleet at a URL is answered from copies of its summaries, which are kept in the user's cache: batches never change, so only
+new ones are fetched. Its traces are fetched to be indexed, some at a time, and are not kept.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ...formats.errors import FleetUnreachable
 from ...formats.fleet import layout
 from ...formats.fleet.remote import RemoteFile, RemoteFleet, shown
 from ..results.fleet import Indexed
@@ -25,6 +27,8 @@ from .merge import merge_batches
 _MOST_FILES, _MOST_BYTES = 500, 256 << 20
 #: Files that are fetched at the same time: most of the time is waiting.
 _AT_ONCE = 8
+#: How often the summaries are listed anew because one was merged in the meantime, and how long what is not listed is kept.
+_MOST_TRIES, _KEPT_S = 10, 3600.0
 
 
 def cache_of(url: str) -> Path:
@@ -33,31 +37,66 @@ def cache_of(url: str) -> Path:
     return Path(base, "scalene-trace", "fleets", hashlib.sha256(url.encode()).hexdigest()[:32])
 
 
-def mirrored(url: str) -> Path:
-    """A folder with the summaries that are at ``url`` now. Raises FleetMissing."""
-    remote, folder = RemoteFleet(url), cache_of(url)
-    wanted = remote.batches()
-    _fetch_batches(remote, folder, wanted)
-    for path in layout.batches(folder):
-        if str(path.relative_to(folder)) not in wanted:
-            path.unlink(missing_ok=True)
-    return folder
+@contextmanager
+def mirrored(url: str) -> Iterator[Path]:
+    """A folder with the summaries that are at ``url`` now, which belongs to the caller: links to the cache, which other commands
+    clean up. Raises FleetUnreachable, and NotIndexed where there are no summaries."""
+    remote, cache = RemoteFleet(url), cache_of(url)
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (
+            f"its cache {cache} cannot be made ({error.strerror}). Set XDG_CACHE_HOME to a folder that can be written"
+        )
+        raise FleetUnreachable(shown(url), reason) from error
+    with tempfile.TemporaryDirectory(prefix="scalene-fleet-") as name:
+        for _ in range(_MOST_TRIES):
+            wanted, folder = remote.batches(), Path(tempfile.mkdtemp(dir=name))
+            if _linked(remote, cache, folder, wanted):
+                break
+        else:
+            raise FleetUnreachable(shown(url), "its summaries change all the time")
+        _remove_old(cache, wanted)
+        yield folder
 
 
-def _fetch_batches(remote: RemoteFleet, folder: Path, wanted: dict[str, int]) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    missing = [name for name, size in wanted.items() if _size(folder / name) != size]
+def _linked(remote: RemoteFleet, cache: Path, folder: Path, wanted: dict[str, int]) -> bool:
+    """Puts the wanted batches into the empty folder, by way of the cache. False if one of them is gone: it was merged into
+    another one in the meantime."""
 
-    def fetch(name: str) -> None:
-        path = folder / name
-        layout.make_folder(folder, path)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        unfinished.unlink(missing_ok=True)
-        if remote.fetch(name, unfinished):
-            unfinished.replace(path)
+    def link(name: str) -> bool:
+        cached, copy = cache / name, folder / name
+        layout.make_folder(folder, copy)
+        if _size(cached) != wanted[name] and not _fetch(remote, name, cached, cache):
+            return False
+        try:
+            copy.hardlink_to(cached)
+        except FileNotFoundError:  # another command has removed it from the cache
+            return False
+        except OSError:  # another file system
+            shutil.copyfile(cached, copy)
+        return True
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(fetch, missing))
+        return all(list(pool.map(link, wanted)))
+
+
+def _fetch(remote: RemoteFleet, name: str, cached: Path, cache: Path) -> bool:
+    layout.make_folder(cache, cached)
+    unfinished = cached.with_name(f".{cached.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    unfinished.unlink(missing_ok=True)
+    if not remote.fetch(name, unfinished):
+        return False
+    unfinished.replace(cached)
+    return True
+
+
+def _remove_old(cache: Path, wanted: dict[str, int]) -> None:
+    """Removes what is not listed any more. What was fetched within the last hour may be of a command that began later."""
+    for path in layout.batches(cache):
+        with suppress(OSError):
+            if str(path.relative_to(cache)) not in wanted and time.time() - path.stat().st_mtime > _KEPT_S:
+                path.unlink()
 
 
 def _size(path: Path) -> int | None:
@@ -68,15 +107,12 @@ def _size(path: Path) -> int | None:
 
 
 def index_remote(url: str, progress: Progress = lambda done, files: None, retries: bool = False) -> Indexed:
-    """As :func:`.index.index_fleet`, for the fleet at ``url``. Raises FleetMissing, BatchDamaged, and BatchUnwritten if there is
+    """As :func:`.index.index_fleet`, for the fleet at ``url``. Raises FleetUnreachable, BatchDamaged, and BatchUnwritten if there is
     no space for what is fetched."""
     start_s = time.monotonic()
     remote = RemoteFleet(url)
-    cached = mirrored(url)
-    with tempfile.TemporaryDirectory(prefix="scalene-fleet-") as name:
-        work, fetched = Path(name, "fleet"), Path(name, "traces")
-        _linked(cached, work)
-        fetched.mkdir()
+    with mirrored(url) as work, tempfile.TemporaryDirectory(prefix="scalene-fleet-") as name:
+        fetched = Path(name)
         before = _names(work)
         known, files = known_files(work, retries), remote.traces()
         new = [file for file in files if (file.name, file.size_bytes, file.mtime_ns) not in known]
@@ -103,19 +139,6 @@ def index_remote(url: str, progress: Progress = lambda done, files: None, retrie
 def _offset(progress: Progress, before: int, files: int) -> Progress:
     """Progress of a part, after so many files, as that of all."""
     return lambda done, _: progress(before + done, files)
-
-
-def _linked(cached: Path, work: Path) -> None:
-    """The batches in a folder of this process alone: another one may remove them from the cache, or publish others there."""
-    work.mkdir()
-    for path in layout.batches(cached):
-        copy = work / path.relative_to(cached)
-        layout.make_folder(work, copy)
-        try:
-            copy.hardlink_to(path)
-        except OSError:  # another file system
-            with suppress(FileNotFoundError):
-                shutil.copyfile(path, copy)
 
 
 def _names(folder: Path) -> set[str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ...formats.errors import SparkRefused
+from ...formats.errors import NotIndexed, SparkRefused
 from ...formats.fleet.remote import is_url, shown
 from ..results.fleet import Indexed
 from .index import Progress, index_fleet
@@ -20,13 +20,18 @@ LOCAL = "local"
 @contextmanager
 def fleet_at(place: str, engine: str = LOCAL, is_sealed: bool = False) -> Iterator[Fleet]:
     """The opened fleet at a folder or URL. ``engine``: LOCAL, or the address of a Spark, which then answers for the figures.
-    Raises the errors of :func:`open_fleet`, FleetMissing for a URL, and SparkMissing and SparkRefused."""
+    Raises the errors of :func:`open_fleet`, FleetUnreachable for a URL, and SparkMissing and SparkRefused."""
     if is_url(place):
         from .mirror import mirrored
 
         _need_folder(engine)
-        with open_fleet(mirrored(place), is_sealed) as fleet:
-            yield replace(fleet, name=shown(place))
+        with mirrored(place) as folder:
+            try:
+                fleet = open_fleet(folder, is_sealed)
+            except NotIndexed:
+                raise NotIndexed(shown(place)) from None
+            with fleet:
+                yield replace(fleet, name=shown(place))
         return
     with open_fleet(Path(place), is_sealed) as fleet:
         if engine == LOCAL:

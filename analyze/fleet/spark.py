@@ -141,7 +141,8 @@ class SparkConnection:
         from pyspark.sql import functions as f
 
         numbers = self._session.createDataFrame(
-            [(path.name, number) for number, path in enumerate(batches)], "batch string, number bigint"
+            [(f"{path.parent.name}/{path.name}", number) for number, path in enumerate(batches)],
+            "batch string, number bigint",
         )
         traces = self._frame("SELECT trace AS kept FROM fleet_traces")
         fields = [("kind", "string"), ("trace", "int")]
@@ -150,7 +151,8 @@ class SparkConnection:
         rows = read.parquet(*(f"file:{_PATTERN.sub(_ESCAPED, str(path.absolute()))}" for path in batches)).where(
             f.col("kind") == schema.FIGURE
         )
-        rows = rows.join(f.broadcast(numbers), f.col("_metadata.file_name") == f.col("batch"))
+        where = f.regexp_replace("_metadata.file_path", "%3D", "=")
+        rows = rows.join(f.broadcast(numbers), f.substring_index(where, "/", -2) == f.col("batch"))
         trace = f.col("number") * schema.MOST_TRACES + f.col("trace")
         rows = rows.select(trace.alias("trace"), *(column.name for column in schema.FIGURE_COLUMNS))
         return rows.join(f.broadcast(traces), f.col("trace") == f.col("kept"), "left_semi")

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import FleetMissing
+from ..errors import FleetUnreachable
 from . import layout
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SUFFIX = ".parquet"
+_FORMS = (
+    "this URL cannot be used. Write s3://BUCKET/PATH, gs://BUCKET/PATH or file:///PATH, with a percent sign and its code for each "
+    "slash and other mark within a key"
+)
+#: How often the batches are listed until two listings are equal.
+_MOST_LISTINGS = 10
 _PIECE_BYTES = 4 << 20
 #: Filesystems on which an object is there when it is whole, and not before.
 _OBJECT_STORES = ("s3", "gcs", "abfs")
@@ -28,8 +34,9 @@ def is_url(text: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """``url`` without what may be a secret: name, password and parameters."""
-    return re.sub(r"://[^/@]*@", "://", url).partition("?")[0]
+    """``url`` without what may be a secret: name, password (which may have a slash) and parameters."""
+    address = url.partition("?")[0]
+    return re.sub(r"://[^?]*:[^?]*@|://[^/?@]*@", "://", address)
 
 
 @dataclass(frozen=True)
@@ -42,18 +49,19 @@ class RemoteFile:
 
 
 class RemoteFleet:
-    """The fleet at ``url``. All methods raise FleetMissing where the filesystem cannot be reached, or refuses."""
+    """The fleet at ``url``. All methods raise FleetUnreachable where the filesystem cannot be reached, or refuses."""
 
     def __init__(self, url: str) -> None:
         import pyarrow as pa
         from pyarrow import fs
 
-        self.url = url
+        scheme, mark, rest = url.partition("://")
+        self.url = scheme.lower() + mark + rest
         self._errors = (OSError, pa.ArrowException)
         try:
-            self._files, root = fs.FileSystem.from_uri(url)
-        except self._errors as error:
-            raise self._failed(error) from error
+            self._files, root = fs.FileSystem.from_uri(self.url)
+        except self._errors:  # whose text has the URL, with its keys
+            raise FleetUnreachable(shown(url), _FORMS) from None
         self._root = root.rstrip("/")
 
     def traces(self) -> list[RemoteFile]:
@@ -66,7 +74,16 @@ class RemoteFleet:
         return sorted(found, key=lambda file: file.name)
 
     def batches(self) -> dict[str, int]:
-        """The size in bytes of each batch by its name, relative to the fleet."""
+        """The size in bytes of each batch by its name, relative to the fleet. As in :func:`.layout.batches`, a listing beside a
+        merge could lack both the new batch and an old one, so two must be equal."""
+        found = self._batches()
+        for _ in range(_MOST_LISTINGS):
+            if (again := self._batches()) == found:
+                return found
+            found = again
+        raise FleetUnreachable(shown(self.url), "its summaries change all the time")
+
+    def _batches(self) -> dict[str, int]:
         listed = self._listed(str(layout.batches_folder(Path())))
         return {name: info.size or 0 for name, info in listed if layout.is_batch(name)}
 
@@ -123,5 +140,6 @@ class RemoteFleet:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _failed(self, error: BaseException) -> FleetMissing:
-        return FleetMissing(shown(self.url), (str(error).strip().splitlines() or [type(error).__name__])[0])
+    def _failed(self, error: BaseException) -> FleetUnreachable:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return FleetUnreachable(shown(self.url), text.replace(self.url, shown(self.url)).rstrip("."))

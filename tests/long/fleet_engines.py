@@ -97,11 +97,13 @@ def answers(python: Path, place: str | Path, *more: str, env: dict[str, str] | N
     return found
 
 
-def kill_a_worker(after_s: float, killed: list[int]) -> None:
-    """Kills one of Spark's workers, so long after both are there."""
+def kill_a_worker(server: int, after_s: float, killed: list[int]) -> None:
+    """Kills one of the workers in the session of the server, so long after both are there."""
     for _ in range(600):
         time.sleep(0.1)
-        done = subprocess.run(["pgrep", "-f", "CoarseGrainedExecutorBackend"], capture_output=True, text=True)
+        done = subprocess.run(
+            ["pgrep", "-s", str(server), "-f", "CoarseGrainedExecutorBackend"], capture_output=True, text=True
+        )
         workers = [int(word) for word in done.stdout.split()]
         if len(workers) >= 2:
             time.sleep(after_s)
@@ -111,8 +113,8 @@ def kill_a_worker(after_s: float, killed: list[int]) -> None:
 
 
 @contextmanager
-def spark_server(python: Path, logs: Path) -> Iterator[None]:
-    """A server of Spark Connect with two workers."""
+def spark_server(python: Path, logs: Path) -> Iterator[int]:
+    """A server of Spark Connect with two workers; gives its pid, which is that of its session."""
     (spark,) = (HOME / "lib").glob("python*/site-packages/pyspark")
     submit = [spark / "bin" / "spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     settings = {"spark.master": MASTER, "spark.connect.grpc.binding.port": CONNECT_PORT, "spark.ui.enabled": "false"}
@@ -127,7 +129,9 @@ def spark_server(python: Path, logs: Path) -> Iterator[None]:
                     if probe.connect_ex((ADDRESS, CONNECT_PORT)) == 0:
                         break
                 time.sleep(0.2)
-            yield
+            else:
+                raise SystemExit(f"Spark did not start:\n{logs.read_text()[-2000:]}")
+            yield server.pid
         finally:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait()
@@ -179,8 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         here = answers(python, folder)
 
         killed: list[int] = []
-        threading.Thread(target=kill_a_worker, args=(4.0, killed), daemon=True).start()
-        with spark_server(python, Path(name, "spark.log")):
+        with spark_server(python, Path(name, "spark.log")) as server:
+            threading.Thread(target=kill_a_worker, args=(server, 4.0, killed), daemon=True).start()
             start_s = time.monotonic()
             indexed = json.loads(ask(python, "fleet", "index", "--json", "--engine", CONNECT, on_spark, env=env))
             map_s = time.monotonic() - start_s
