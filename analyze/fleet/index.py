@@ -25,8 +25,9 @@ from .merge import merge_batches
 from .opening import open_fleet
 from .reduce import Summary, bug, summaries, unread
 
-#: A batch is published when it has so many figures, traces, or seconds: that much is done again if the indexer is killed.
-MOST_ROWS, MOST_TRACES, MOST_S = 500_000, 5_000, 60.0
+#: A batch is published when it has so many figures, bytes of them (it takes three times as much to write it), traces, or
+#: seconds: that much is done again if the indexer is killed.
+MOST_ROWS, MOST_BYTES, MOST_TRACES, MOST_S = 500_000, 64 << 20, 5_000, 60.0
 #: An unfinished batch of this age was left by an indexer that was killed.
 _ABANDONED_S = 3600.0
 
@@ -141,8 +142,9 @@ class _Publisher:
             self.unreadable += 1
             digest = hashlib.sha256(repr(file.key).encode("utf-8", "backslashreplace")).hexdigest()[:32]
             self._batch.add(of_file | {"trace_id": digest, "reason": summary.reason}, {}, file.mode)
-        is_late = time.monotonic() - self._begun_s > MOST_S
-        if self._batch.rows >= MOST_ROWS or self._batch.traces >= MOST_TRACES or is_late:
+        batch, age_s = self._batch, time.monotonic() - self._begun_s
+        is_large = batch.rows >= MOST_ROWS or batch.size_bytes >= MOST_BYTES or batch.traces >= MOST_TRACES
+        if is_large or age_s > MOST_S:
             self.finish()
 
     def finish(self) -> None:

@@ -36,12 +36,12 @@ _LEVEL = 6
 
 
 class Batch:
-    """Summaries that are to be published together. ``rows``: how many figures it has."""
+    """Summaries that are to be published together. ``rows``, ``size_bytes``: of its figures, in memory."""
 
     def __init__(self) -> None:
         self._traces: list[Mapping[str, Any]] = []
         self._figures: list[pa.Table] = []
-        self.rows = 0
+        self.rows = self.size_bytes = 0
         self._mode = 0o444
 
     @property
@@ -73,6 +73,7 @@ class Batch:
         self._traces.append(trace)
         self._figures.append(figures)
         self.rows += len(figures)
+        self.size_bytes += figures.nbytes
         self._mode &= mode
 
     def publish(self, fleet: Path, date: str) -> Path:
