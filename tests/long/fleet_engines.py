@@ -28,6 +28,7 @@ from tests.support.dated_results import write_result
 from tests.support.fleets import write_fleet
 from tests.support.paths import ROOT
 from tests.support.recording import record
+from tests.support.simulated_fleet import write_large
 
 HOME = ROOT / "build" / "fleet"
 PACKAGES = ("pyspark[connect]>=4.0", "sqlglot>=25", "moto[server]>=5.2.5")
@@ -37,10 +38,12 @@ CONNECT = f"sc://{ADDRESS}:{CONNECT_PORT}"
 URL = f"s3://key:secret@fleet/shop?endpoint_override={ADDRESS}:{PORT}&scheme=http&region=us-east-1"
 #: What a question needs besides the fleet. ``index`` is the map, and ``sql`` is a stranger's, which stays in its sandbox.
 ARGUMENTS: dict[str, list[str]] = {
-    "diff": ["--before", "version=1.4.0", "--after", "version=1.4.2"],
+    "diff": ["--before", "version=1.4.0", "--after", "version=1.4.1"],
     "traces": ["--limit", "20"],
 }
 NOT_ASKED = ("index", "sql")
+#: Questions that show whether all summaries were made: copies of one trace are too much alike for tests of differences.
+OF_SUMS = ("report", "functions", "traces")
 #: Figures that differ between runs, or that say where the answer is from.
 _OWN = ("folder",)
 _DIGITS = 9
@@ -87,10 +90,14 @@ def questions() -> Iterator[tuple[str, list[str]]]:
             yield name, ARGUMENTS.get(name, [])
 
 
-def answers(python: Path, place: str | Path, *more: str, env: dict[str, str] | None = None) -> dict[str, Any]:
-    """The answer to each question, and the seconds that it took, by name."""
+def answers(
+    python: Path, place: str | Path, *more: str, env: dict[str, str] | None = None, only: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The answer to each question (or to those in ``only``), and the seconds that it took, by name."""
     found: dict[str, Any] = {}
     for name, words in questions():
+        if only and name not in only:
+            continue
         start_s = time.monotonic()
         text = ask(python, "fleet", name, "--json", *words, *more, str(place), env=env)
         found[name] = (rounded(json.loads(text)), time.monotonic() - start_s)
@@ -171,7 +178,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--print-only", action="store_true", help="write no result file")
     options = parser.parse_args(arguments)
     python = environment()
-    lines = []
     with TemporaryDirectory(prefix="scalene-fleet-") as name:
         folder, on_spark = Path(name, "fleet"), Path(name, "spark")
         env = {"XDG_CACHE_HOME": str(Path(name, "cache")), "SPARK_LOCAL_IP": ADDRESS, "PYSPARK_PYTHON": str(python)}
@@ -179,8 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         assert done.status == 0, done.stderr.decode()
         write_fleet(folder, done.trace, options.traces, hosts=20)
         shutil.copytree(folder, on_spark, copy_function=shutil.copy2)
+        invented = Path(name, "invented")
+        write_large(invented, options.traces, hosts=40)
         ask(python, "fleet", "index", folder)
-        here = answers(python, folder)
+        here, of_invented = answers(python, folder), answers(python, invented)
 
         killed: list[int] = []
         with spark_server(python, Path(name, "spark.log")) as server:
@@ -188,17 +196,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             start_s = time.monotonic()
             indexed = json.loads(ask(python, "fleet", "index", "--json", "--engine", CONNECT, on_spark, env=env))
             map_s = time.monotonic() - start_s
-            lines.append(f"map on Spark: {indexed['traces']} traces in {map_s:.0f} s, workers killed: {len(killed)}")
-            spark = answers(python, on_spark, "--engine", CONNECT, env=env)
-        alone = rounded(json.loads(ask(python, "fleet", "report", "--json", "--engine", MASTER, on_spark, env=env)))
-        lines.append(f"report on a session of its own: {'equal' if alone == here['report'][0] else 'NOT EQUAL'}")
+            mapped = answers(python, on_spark, env=env, only=OF_SUMS)
+            spark = answers(python, invented, "--engine", CONNECT, env=env)
+        alone = rounded(json.loads(ask(python, "fleet", "report", "--json", "--engine", MASTER, invented, env=env)))
         with s3_server(python, folder):
             ask(python, "fleet", "index", URL, env=env)
             s3 = answers(python, URL, env=env)
+    checks = [(f"{name}, made on Spark", here[name][0], mapped[name][0]) for name in OF_SUMS]
+    checks.append(("report on a session of its own", of_invented["report"][0], alone))
+    lines = [f"map on Spark: {indexed['traces']} traces in {map_s:.0f} s, workers killed: {len(killed)}"]
+    lines += [f"{what}: {'equal' if one == other else 'NOT EQUAL'}" for what, one, other in checks]
     lines.append(f"{'question':12} {'here s':>7} {'Spark s':>8} {'S3 s':>6}  equal on Spark, at S3")
-    is_equal = bool(killed) and alone == here["report"][0]
-    for question, (answer, here_s) in here.items():
-        same = [other[question][0] == answer for other in (spark, s3)]
+    is_equal = bool(killed) and all(one == other for _, one, other in checks)
+    for question, (answer, here_s) in of_invented.items():
+        same = [answer == spark[question][0], here[question][0] == s3[question][0]]
         is_equal &= all(same)
         times = f"{here_s:7.2f} {spark[question][1]:8.1f} {s3[question][1]:6.2f}"
         lines.append(f"{question:12} {times}  {' '.join('yes' if each else 'NO' for each in same)}")
