@@ -1,8 +1,10 @@
 """Every question about a fleet, asked in one process, on Spark, and at a URL: do they give the same answer?
 
-Spark is a server of Spark Connect on a ``local-cluster`` of two workers, of which one is killed during the map; one question is
-asked on a session of its own too. The URL is that of an S3 server that runs here (moto). ``python -m tests.long.fleet_engines`` installs both in an environment below ``build/fleet`` on first use, compares
-the answers to nine digits, and writes a dated result into ``benchmarks/results/``.
+Spark is a server of Spark Connect on a ``local-cluster`` of two workers, of which one is killed during the map; one
+question is asked on a session of its own too. The URL is that of an S3 server that runs here (moto). What is added up
+on Spark are invented figures, because copies of one trace are too much alike for tests of differences. ``python -m
+tests.long.fleet_engines`` installs both servers in an environment below ``build/fleet`` on first use, compares the
+answers to nine digits, and writes a dated result into ``benchmarks/results/``.
 """
 
 from __future__ import annotations
@@ -186,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_fleet(folder, done.trace, options.traces, hosts=20)
         shutil.copytree(folder, on_spark, copy_function=shutil.copy2)
         invented = Path(name, "invented")
+        invented.mkdir()
         write_large(invented, options.traces, hosts=40)
         ask(python, "fleet", "index", folder)
         here, of_invented = answers(python, folder), answers(python, invented)
