@@ -24,7 +24,7 @@ class Facts:
     ``output``: absolute path template of the trace (``%p`` = pid); ``command``: as given, empty with --no-argv;
     ``command_code``: the code of ``-c``, else None; ``cwd``: the folder in which the program started; ``sources``,
     ``argv``: whether source files and the command may be stored; ``host``: settings of the trace by name; ``origin``: what
-    identifies the folder (origin.py), "" = unknown.
+    identifies the folder (origin.py), "" = unknown; ``rotates``: it becomes many traces.
     """
 
     trace_id: str
@@ -36,6 +36,7 @@ class Facts:
     argv: bool
     host: dict[str, str]
     origin: str = ""
+    rotates: bool = False
 
 
 def write_facts(folder: Path, facts: Facts) -> None:
@@ -88,5 +89,5 @@ def _are_valid(facts: Facts) -> bool:
     texts += [] if facts.command_code is None else [facts.command_code]
     if not all(isinstance(text, str) and "\0" not in text for text in texts):
         return False
-    flags = (facts.sources, facts.argv)
+    flags = (facts.sources, facts.argv, facts.rotates)
     return _TRACE_ID.fullmatch(facts.trace_id) is not None and all(isinstance(flag, bool) for flag in flags)

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import itertools
 import os
+import re
 import stat
 import time
 from collections.abc import Callable
@@ -34,6 +35,9 @@ from .held import HeldFolder
 from .place import remove_spool, spool_of
 
 _PATTERN = "%p"
+_PART = re.compile(rf"{SPOOL_NAME}\.part\d{{5,}}", re.ASCII)
+#: Files of a recording that rotates, whose names have a number.
+_NUMBERED = re.compile(rf"{CUT_NAME}\d{{5,}}|{CARRY_NAME}\d{{5,}}(\.json)?", re.ASCII)
 #: How many earlier outputs are kept.
 KEPT = 5
 
@@ -117,29 +121,36 @@ def discard(folder: HeldFolder) -> None:
     folder.close()
 
 
-def remove_recording(folder: Path) -> None:
+def remove_recording(folder: Path, rotates: bool = False) -> None:
     """Removes a recording after its trace has been written: its own files, and the folder if nothing else is in it. A
-    recording that is recovered may have been copied to any folder, beside the user's own files."""
+    recording that is recovered may have been copied to any folder, beside the user's own files. ``rotates``: it has the files
+    of a recording that rotates."""
     remove_spool(folder)
     names = [FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
-    names += [RIGHTS_NAME, ORIGIN_NAME, ROTATION_NAME, f"{ROTATION_NAME}.new"]
-    own = (SPOOL_NAME, RSS_NAME, MARKS_NAME, GPU_NAME, GPU_DEVICES_NAME, TRACE_NAME)
-    segment = folder / SEGMENT_NAME
+    names += [RIGHTS_NAME, ORIGIN_NAME]
     paths = [folder / name for name in names]
-    if segment.is_symlink():
-        paths.append(segment)
     with suppress(OSError):  # out of descriptors
-        for pattern in (f"{SPOOL_NAME}.part[0-9]*", f"{CUT_NAME}[0-9]*", f"{CARRY_NAME}[0-9]*"):
-            paths += folder.glob(pattern)
-        paths += temporary.existing(folder / TRACE_NAME)
-        if not segment.is_symlink():
-            paths += [*(segment / name for name in own), *temporary.existing(segment / TRACE_NAME)]
+        paths += [each for each in folder.iterdir() if _PART.fullmatch(each.name)]
+    paths += temporary.existing(folder / TRACE_NAME)
+    if rotates:
+        paths += _files_of_rotation(folder)
     for path in paths:
         with suppress(OSError):
             path.unlink()
-    for made in (segment, folder):
+    for made in (folder / SEGMENT_NAME, folder) if rotates else (folder,):
         with suppress(OSError):
             made.rmdir()
+
+
+def _files_of_rotation(folder: Path) -> list[Path]:
+    paths = [folder / ROTATION_NAME, folder / f"{ROTATION_NAME}.new"]
+    with suppress(OSError):  # out of descriptors
+        paths += [each for each in folder.iterdir() if _NUMBERED.fullmatch(each.name)]
+    segment = folder / SEGMENT_NAME
+    if segment.is_symlink():
+        return [*paths, segment]
+    own = (SPOOL_NAME, RSS_NAME, MARKS_NAME, GPU_NAME, GPU_DEVICES_NAME, TRACE_NAME)
+    return [*paths, *(segment / name for name in own), *temporary.existing(segment / TRACE_NAME)]
 
 
 def is_live(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from ...formats.spool.reader import read_header
 from ..convert.convert import Outcome
 from ..convert.finish import Finished, begin_recovery, recover, write_trace_of
 from ..convert.running import still_there
-from ..folder.facts import Facts
+from ..folder.facts import Facts, read_facts
 from ..folder.files import ROTATION_NAME, SPOOL_NAME
 from ..folder.output import remove_recording
 from ..rights.identity import Rights
@@ -79,7 +80,9 @@ def publish_last(
 def recover_any(folder: Path, output: Path | None, with_sources: bool = False) -> Finished:
     """:func:`..convert.finish.recover`, also for a recording that rotates: makes all traces that are missing, and returns the
     last one. ``output``: the folder of all traces then, None = that in which the recording lies. Raises TraceError."""
-    if not (folder / ROTATION_NAME).exists():
+    state = read_state(folder)
+    is_damaged = state is None and os.path.lexists(folder / ROTATION_NAME) and read_facts(folder).rotates
+    if state is None and not is_damaged:  # a file of that name is the user's own
         return recover(folder, output, with_sources)
     facts, found = begin_recovery(folder, with_sources)
     root = output or folder.absolute().parent
@@ -91,7 +94,7 @@ def recover_any(folder: Path, output: Path | None, with_sources: bool = False) -
         raise TraceError(
             f"{root} is no folder. The recording has rotated: name the folder of its traces, or leave out -o."
         )
-    if read_state(folder) is None:
+    if state is None:
         raise TraceError(f"{folder / ROTATION_NAME} is damaged: which records belong to which trace is not known.")
     try:
         publish_closed(
@@ -102,7 +105,7 @@ def recover_any(folder: Path, output: Path | None, with_sources: bool = False) -
         raise TraceError(
             f"The traces below {root} cannot be written: {(error.strerror or 'unknown error').lower()}."
         ) from error
-    remove_recording(folder)
+    remove_recording(folder, rotates=True)
     return finished
 
 

@@ -139,6 +139,7 @@ def _facts(settings: Settings, program: Program, template: str) -> Facts:
         sources=settings.sources,
         argv=settings.argv,
         host=host_facts(settings),
+        rotates=settings.rotate_ns is not None,
     )
 
 

@@ -97,7 +97,7 @@ class Rotation:
         publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
         outcome = replace(outcome, losses=outcome.losses | {"rotations_failed": self.failures})
         finished = publish_last(recording.folder, recording.root, recording.facts, outcome)
-        remove_recording(recording.folder)
+        remove_recording(recording.folder, rotates=True)
         self._remove_older()
         return finished
 

@@ -29,10 +29,10 @@ from pathlib import Path
 from scalene_trace.recorder.rotate import pieces, publish
 from scalene_trace.recorder.run import rotation
 kept, opened, write, remove = Path(sys.argv.pop(1)), [], rotation.write_state, rotation.remove_recording
-def keep(folder):
+def keep(folder, **more):
     shutil.copytree(folder, kept, ignore=lambda _, names: [name for name in names if name == "control"])
     (kept / "opened.json").write_text(json.dumps(opened))
-    remove(folder)
+    remove(folder, **more)
 def note(folder, state):
     opened.append(asdict(state.open))
     write(folder, state)
