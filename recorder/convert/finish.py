@@ -123,8 +123,8 @@ def begin_recovery(folder: Path, with_sources: bool) -> tuple[Facts, Rights]:
     Raises TraceError."""
     if is_gone_from_memory(folder):
         raise TraceError(
-            f"The spool of {folder} was in memory and is gone: the machine or the container was restarted. "
-            "Remove the folder."
+            f"The spool of {folder} was in memory and is gone: the machine or the container was restarted, or is another "
+            "one than this. Remove the folder when nothing records to it any more."
         )
     if not is_plain_file(spool_of(folder)):
         raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")

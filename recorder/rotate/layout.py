@@ -15,8 +15,10 @@ from urllib.parse import quote
 from ...formats.spool.regular import is_plain_file
 from ...formats.trace.integrity import stored_trace_id
 from ..errors import UsageError
+from ..folder.facts import read_facts
 from ..folder.files import ROTATION_NAME
 from ..folder.output import is_live
+from ..folder.place import is_gone_from_memory
 
 _LONGEST_NAME_BYTES = 255
 _NAME = re.compile(r"[A-Za-z0-9._%-]+-\d+-(\d{8}T\d{6}\.\d{3})Z\.parquet", re.ASCII)
@@ -59,15 +61,21 @@ def trace_path(folder: Path, labels: Mapping[str, str], host: str, pid: int, sta
 
 def unfinished(folder: Path) -> list[Path]:
     """Recordings that have rotated into ``folder``, whose recorders have died: some of their traces are missing there. Those of
-    other users are left out: their names may be a trap."""
+    other users are left out: their names may be a trap. So are those of other hosts, and those whose spool is in memory that is
+    not this host's: whether they go on is not known here."""
     found = []
     with suppress(OSError):
         for each in sorted(folder.glob("*.spool")):
             with suppress(OSError):
                 is_ours = _is(stat.S_ISDIR, each) and each.lstat().st_uid == os.geteuid()
-                if is_ours and is_plain_file(each / ROTATION_NAME) and not is_live(each):
+                if is_ours and is_plain_file(each / ROTATION_NAME) and _is_of_this_host(each) and not is_live(each):
                     found.append(each)
     return found
+
+
+def _is_of_this_host(folder: Path) -> bool:
+    host = os.uname().nodename
+    return not is_gone_from_memory(folder) and read_facts(folder).host.get("hostname", host) == host
 
 
 def remove_older(folder: Path, before_real_ns: int) -> int:

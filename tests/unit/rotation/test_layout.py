@@ -15,8 +15,11 @@ from scalene_trace.cli.record.command import run
 from scalene_trace.formats.spool.chunks import slots_until
 from scalene_trace.formats.spool.layout import constants
 from scalene_trace.recorder.errors import UsageError
+from scalene_trace.recorder.folder.facts import Facts, write_facts
+from scalene_trace.recorder.folder.output import remove_recording
+from scalene_trace.recorder.folder.place import memory_path
 from scalene_trace.recorder.rotate.carry import Counted, read_counted
-from scalene_trace.recorder.rotate.layout import label_folder, labels_in, remove_older, trace_path
+from scalene_trace.recorder.rotate.layout import label_folder, labels_in, remove_older, trace_path, unfinished
 from scalene_trace.recorder.rotate.pieces import carried_marks
 from scalene_trace.recorder.rotate.segments import Segment, State, read_state, write_state
 from tests.support.trace_builder import TraceBuilder
@@ -77,6 +80,21 @@ def test_a_day_without_traces_is_removed(tmp_path: Path) -> None:
     TraceBuilder().write(path)
     assert remove_older(tmp_path, START_NS + 1) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "is_in_memory", "is_named"), [("", False, True), ("", True, False), ("other-pod", False, False)]
+)
+def test_recordings_that_other_pods_may_still_write_are_not_called_dead(
+    host: str, is_in_memory: bool, is_named: bool, tmp_path: Path
+) -> None:
+    (folder := tmp_path / "t.parquet.spool").mkdir()
+    (folder / "rotation.json").write_text("{}")
+    (folder / "spool").symlink_to(memory_path()) if is_in_memory else (folder / "spool").write_bytes(b"")
+    settings = {"hostname": host or os.uname().nodename}
+    write_facts(folder, Facts("ab" * 16, "/t", [], None, "/", False, False, settings, rotates=True))
+    assert unfinished(tmp_path) == [folder] * is_named
+    remove_recording(folder, rotates=True)
 
 
 def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
