@@ -35,6 +35,8 @@ from .held import HeldFolder
 from .place import remove_spool, spool_of
 
 _PATTERN = "%p"
+#: Characters of the name of the host in a generated name.
+_LONGEST_HOST = 100
 _PART = re.compile(rf"{SPOOL_NAME}\.part\d{{5,}}", re.ASCII)
 #: Files of a recording that rotates, whose names have a number.
 _NUMBERED = re.compile(rf"{CUT_NAME}\d{{5,}}|{CARRY_NAME}\d{{5,}}(\.json)?", re.ASCII)
@@ -42,9 +44,10 @@ _NUMBERED = re.compile(rf"{CUT_NAME}\d{{5,}}|{CARRY_NAME}\d{{5,}}(\.json)?", re.
 KEPT = 5
 
 
-def output_template(output: Path) -> str:
+def output_template(output: Path, is_shared: bool = False) -> str:
     """Absolute path of the trace, with ``%p`` for the program's pid. For a directory it is a file with a generated name
-    in it.
+    in it. ``is_shared``: recorders on several hosts, or in several containers, may write to that directory, so its name has
+    the host's, and random digits: in containers, every pid is 1.
 
     Raises SetupError when no file can be created there.
     """
@@ -53,15 +56,17 @@ def output_template(output: Path) -> str:
     except FileNotFoundError as error:
         raise SetupError("The current folder does not exist any more. Change to another one.") from error
     try:
-        return str(_file_at(path, output))
+        return str(_file_at(path, output, is_shared))
     except OSError as error:  # before Python 3.14, methods of Path fail in a folder that may not be searched
         raise setup_error(path.parent, error) from error
 
 
-def _file_at(path: Path, output: Path) -> Path:
+def _file_at(path: Path, output: Path, is_shared: bool) -> Path:
     """The file to write for ``output``, whose absolute path is ``path``. Raises SetupError, OSError."""
     if path.is_dir():
-        path /= f"trace-{time.strftime('%Y%m%d-%H%M%S')}-{_PATTERN}.parquet"
+        host = re.sub("[^A-Za-z0-9._-]", "_", os.uname().nodename)[:_LONGEST_HOST]
+        unique = f"-{host}-{os.urandom(4).hex()}" if is_shared else ""
+        path /= f"trace-{time.strftime('%Y%m%d-%H%M%S')}-{_PATTERN}{unique}.parquet"
     if path.exists() and not path.is_file():
         raise SetupError(
             f"{output} is not a regular file, so no trace can be written there. Name another path with -o."

@@ -48,7 +48,7 @@ def record(
     check_pages()
     umask = os.umask(_UMASK)
     program = resolve_program(settings.command, settings.python)
-    template = output_template(settings.output)
+    template = output_template(settings.output, is_shared=settings.rotate_ns is not None)
     with preloadable_shim(Path(template).parent) as shim:
         prepared = prepare(settings, _facts(settings, program, template), template, report)
         mask = hold_signals()

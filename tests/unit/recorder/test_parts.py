@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import py_compile
+import re
 import resource
 import shutil
 import subprocess
@@ -228,6 +229,12 @@ def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
     template = output.output_template(tmp_path)
     assert Path(template).parent == tmp_path
     assert output.output_path(template, 77).name.endswith("-77.parquet")
+
+
+def test_recorders_in_several_containers_share_a_folder(tmp_path):
+    names = {output.output_path(output.output_template(tmp_path, is_shared=True), 1).name for _ in range(2)}
+    assert len(names) == 2  # of the same second, host and pid
+    assert all(re.fullmatch(r"trace-\d{8}-\d{6}-1-[A-Za-z0-9._-]+-[0-9a-f]{8}\.parquet", name) for name in names)
 
 
 def test_impossible_outputs_are_refused_in_a_sentence(tmp_path):
