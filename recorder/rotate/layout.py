@@ -95,7 +95,8 @@ def remove_older(folder: Path, before_real_ns: int) -> int:
 
 
 def _encoded(text: str) -> str:
-    return quote(text, safe="").replace("~", "%7E")
+    # Names of hosts may be in any encoding; what a stranger writes may be no text at all.
+    return quote(text, safe="", errors="surrogatepass").replace("~", "%7E")
 
 
 def _days(folder: Path) -> Iterator[Path]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...formats.errors import NotASpool
-from ...formats.spool.chunks import Chunk, Offers, View, part_chunks, part_path, view_of
+from ...formats.spool.chunks import Chunk, Offers, View, part_chunks, view_of
 from ...formats.spool.losses import shim_losses
 from ...formats.spool.reader import ReadBefore, Spool, read_header, read_records
 from ...formats.spool.regular import open_regular, read_regular
@@ -29,6 +29,7 @@ from ..folder.files import (
     SPOOL_NAME,
     TRACE_NAME,
 )
+from ..folder.marks import MOST_BYTES
 from .carry import Adjusted, Counted
 from .segments import MOST, Segment, carry_facts_path, carry_path, copies_path
 
@@ -162,7 +163,8 @@ def _copy_rows(path: Path, made: Path, segment: Segment, end: Segment | None) ->
 
 
 def _piece_bytes(path: Path, segment: Segment, end: Segment | None) -> int:
-    last = end.offsets[path.name] if end else path.stat().st_size
+    size = path.stat().st_size
+    last = min(end.offsets[path.name], size) if end else size
     return max(last - segment.offsets[path.name], 0)
 
 
@@ -170,19 +172,24 @@ def marks_of(folder: Path, segment: Segment, end: Segment | None, counted: Count
     """The lines of the file of marks that concern a segment, with times from its beginning: those that were carried over, and
     its own."""
     file = open_regular(folder / MARKS_NAME)
+    found = [line for line in counted.marks if _is_line(line)]
     if file is None:
-        return counted.marks
+        return found
     with file:
         file.seek(segment.offsets[MARKS_NAME])
-        data = file.read(_piece_bytes(folder / MARKS_NAME, segment, end))
-    found = list(counted.marks)
+        data = file.read(min(_piece_bytes(folder / MARKS_NAME, segment, end), 2 * MOST_BYTES))
     for text in data.splitlines():
         with suppress(ValueError, RecursionError):
             line: Any = json.loads(text)
-            if isinstance(line, dict):
+            if isinstance(line, dict) and _is_line(line):
                 times = {name: line[name] for name in ("t_ns", "end_ns") if type(line.get(name)) is int}
                 found.append(line | {name: max(t_ns - segment.start_ns, 0) for name, t_ns in times.items()})
     return found
+
+
+def _is_line(line: dict[str, Any]) -> bool:
+    """Could the recorder have written these values, all of which are numbers or texts?"""
+    return not any(isinstance(value, dict | list) for value in line.values())
 
 
 def carried_marks(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -223,7 +230,8 @@ def remove_published(folder: Path, segment: Segment, end: Segment) -> None:
     until :func:`release_pieces`."""
     paths = [copies_path(folder, segment.number), carry_path(folder, segment.number)]
     paths.append(carry_facts_path(folder, segment.number))
-    paths += [part_path(folder / SPOOL_NAME, number) for number in range(segment.first_part, end.first_part)]
+    parts = folder.glob(f"{SPOOL_NAME}.part*")  # not a range of numbers, which a stranger may have written
+    paths += [each for each in parts if segment.first_part <= _part_number(each) < end.first_part]
     for path in paths:
         with suppress(OSError):
             path.unlink()

@@ -13,6 +13,7 @@ from ...formats.spool.reader import read_header
 from ..convert.convert import Outcome
 from ..convert.finish import Finished, begin_recovery, recover, write_trace_of
 from ..convert.running import still_there
+from ..errors import UsageError
 from ..folder.facts import Facts, read_facts
 from ..folder.files import ROTATION_NAME, SPOOL_NAME
 from ..folder.output import remove_recording
@@ -94,13 +95,16 @@ def recover_any(folder: Path, output: Path | None, with_sources: bool = False) -
         raise TraceError(
             f"{root} is no folder. The recording has rotated: name the folder of its traces, or leave out -o."
         )
+    damaged = TraceError(f"{folder / ROTATION_NAME} is damaged: which records belong to which trace is not known.")
     if state is None:
-        raise TraceError(f"{folder / ROTATION_NAME} is damaged: which records belong to which trace is not known.")
+        raise damaged
     try:
         publish_closed(
             folder, root, facts, rights, lambda *_: True
         )  # which processes were there then is not known any more
         finished = publish_last(folder, root, facts, Outcome(None, None, True, {}, "recovery", rights))
+    except UsageError as error:  # labels that no recorder takes
+        raise damaged from error
     except OSError as error:
         raise TraceError(
             f"The traces below {root} cannot be written: {(error.strerror or 'unknown error').lower()}."

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...formats.spool.losses import recorder_loss
 from ...formats.spool.regular import read_regular
 from ..folder.files import CARRY_NAME, CUT_NAME, GPU_NAME, MARKS_NAME, ROTATION_NAME, RSS_NAME, new_file
 
@@ -72,9 +73,17 @@ def read_state(folder: Path) -> State | None:
     """The state of the recording in ``folder``; None = it does not rotate, or the file is damaged."""
     with suppress(ValueError, TypeError, RecursionError, KeyError, AttributeError):
         found: Any = json.loads(read_regular(folder / ROTATION_NAME))
-        closed = found["closed"]
-        return State(int(found["pid"]), _segment(found["open"]), closed and _segment(closed))
+        closed = None if found["closed"] is None else _segment(found["closed"])
+        state = State(number(found["pid"]), _segment(found["open"]), closed)
+        if closed is None or _follows(closed, state.open):
+            return state
     return None
+
+
+def _follows(closed: Segment, following: Segment) -> bool:
+    """Can a cut have made the two? Offsets may be smaller than before: files that were removed with their folder begin anew."""
+    is_next = following.number == closed.number + 1
+    return is_next and following.start_ns >= closed.start_ns and following.first_part >= closed.first_part
 
 
 def _segment(found: dict[str, Any]) -> Segment:
@@ -89,7 +98,7 @@ def _segment(found: dict[str, Any]) -> Segment:
         skipped={number(int(offer)): number(slots) for offer, slots in found["skipped"].items()},
         offsets={name: number(found["offsets"][name]) for name in PIECES},
         losses=[number(each) for each in found["losses"]],
-        counts={_text(name): number(count) for name, count in found["counts"].items()},
+        counts={recorder_loss(name).name: number(count) for name, count in found["counts"].items()},
         settings={_text(name): _text(value) for name, value in found["settings"].items()},
     )
 

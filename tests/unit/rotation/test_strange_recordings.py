@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scalene_trace.formats.errors import TraceError
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.folder.facts import Facts, write_facts
 from scalene_trace.recorder.folder.output import remove_recording
 from scalene_trace.recorder.rotate.publish import recover_any
+from scalene_trace.recorder.rotate.segments import Segment, State
 from tests.support.spool_builder import SpoolBuilder
 
 OWN = ("cut1.mp4", "cut00001.mp4", "carry2023.csv", "carry00001.json.gz", "spool.part1.txt")
@@ -45,3 +50,57 @@ def test_a_plain_recording_is_recovered_beside_a_rotation_json(tmp_path: Path) -
     finished = recover_any(folder, tmp_path / "t.parquet")
     check_trace(finished.output)
     assert names(tmp_path) == {"t.parquet", "own/rotation.json"}
+
+
+CLOSED = Segment(1, "ab" * 16)
+OPEN = Segment(2, "cd" * 16, "ab" * 16)
+
+
+def rotating(folder: Path, state: dict[str, Any], **host: str) -> Path:
+    recording(folder, **{"hostname": "h"} | host)
+    (folder / "cut00001").write_bytes(b"")
+    (folder / "rotation.json").write_text(json.dumps(state))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        (None, "pid", float("inf")),
+        (None, "pid", -1),
+        (None, "closed", 0),
+        (None, "closed", []),
+        ("open", "number", 3),
+        ("open", "counts", {"no_such_loss": 1}),
+        ("closed", "start_ns", 5),
+        ("closed", "first_part", 5),
+    ],
+)
+def test_a_state_that_no_recorder_writes_is_called_damaged(
+    where: str | None, name: str, value: Any, tmp_path: Path
+) -> None:
+    state = asdict(State(7, OPEN, CLOSED))
+    (state[where] if where else state)[name] = value
+    folder = rotating(tmp_path / "own", state)
+    before = names(folder)
+    with pytest.raises(TraceError, match=r"rotation\.json is damaged"):
+        recover_any(folder, tmp_path)
+    assert names(folder) == before
+
+
+def test_labels_that_no_recorder_takes_are_called_damage(tmp_path: Path) -> None:
+    folder = rotating(tmp_path / "own", asdict(State(7, OPEN)), labels='{"date": "x"}')
+    with pytest.raises(TraceError, match=r"rotation\.json is damaged"):
+        recover_any(folder, tmp_path)
+
+
+def test_odd_names_and_numbers_end_in_traces(tmp_path: Path) -> None:
+    open_ = replace(OPEN, first_part=2**60, offsets=dict.fromkeys(OPEN.offsets, 2**40))
+    labels = json.dumps({"service": "\ud800"})
+    folder = rotating(tmp_path / "own", asdict(State(7, open_, CLOSED)), hostname="\udcff", labels=labels)
+    lines = [{"what": "mark", "t_ns": 1, "id": [1], "text": "a"}, {"what": "end", "t_ns": 2, "id": {}}]
+    (folder / "marks").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    finished = recover_any(folder, tmp_path)
+    assert finished.output.parent.parent.name == "service=%ED%A0%80"
+    assert sorted(check_trace(each).trace_id for each in tmp_path.rglob("*.parquet")) == ["ab" * 16, "cd" * 16]
+    assert not folder.exists()
