@@ -178,11 +178,12 @@ def write_trace_of(
     view: View | None = None,
     begun: BegunTrace | None = None,
     spool: Spool | None = None,
+    makes_folder: bool = False,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` and leaves the folder unchanged, because the recording may continue.
 
     ``step`` is called with the name of each step; ``view``: the chunks that are read, None = all; ``begun``: the trace with
-    the rows that were written while the program ran; ``spool``: None = the spool of the folder. Raises TraceError.
+    the rows that were written while the program ran; ``spool``: None = the spool of the folder; ``makes_folder``: that of the trace is created. Raises TraceError.
     """
     from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
@@ -204,13 +205,15 @@ def write_trace_of(
         else:
             write_trace(written, facts.trace_id, conversion.tables())
     size_bytes = written.stat().st_size
-    _put_in_place(written, output, facts.trace_id)
+    _put_in_place(written, output, facts.trace_id, makes_folder)
     return Finished(output, conversion.events, size_bytes, conversion.errors)
 
 
-def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
+def _put_in_place(written: Path, output: Path, trace_id: str, makes_folder: bool) -> None:
     replaces = _is_snapshot(output, trace_id)
     try:
+        if makes_folder:
+            output.parent.mkdir(parents=True, exist_ok=True)
         put_in_place(written, output, replaces)
     except OSError as error:
         if error.errno != errno.EXDEV:

@@ -81,16 +81,19 @@ def _is_of_this_host(folder: Path) -> bool:
 def remove_older(folder: Path, before_real_ns: int) -> int:
     """Removes the traces in the days of ``folder`` that began before that time, and days that are empty then. Returns how
     many. Other files are left alone, also those that only look like traces, and links are not followed."""
+    return sum(_remove_of_day(day, before_real_ns) for day in _days(folder))
+
+
+def _remove_of_day(day: Path, before_real_ns: int) -> int:
     removed = 0
-    for day in _days(folder):
-        for path in _traces(day):
-            if _start_ns(path) < before_real_ns and _TRACE_ID.fullmatch(stored_trace_id(path)):
-                with suppress(OSError):
-                    path.unlink()
-                    removed += 1
-        if removed:
-            with suppress(OSError):  # not empty
-                day.rmdir()
+    for path in _traces(day, before_real_ns):
+        if _TRACE_ID.fullmatch(stored_trace_id(path)):
+            with suppress(OSError):
+                path.unlink()
+                removed += 1
+    if removed:  # an empty day is another recorder's, which has just made it
+        with suppress(OSError):  # not empty
+            day.rmdir()
     return removed
 
 
@@ -104,9 +107,9 @@ def _days(folder: Path) -> Iterator[Path]:
         yield from [each for each in folder.iterdir() if _DAY.fullmatch(each.name) and _is(stat.S_ISDIR, each)]
 
 
-def _traces(day: Path) -> Iterator[Path]:
+def _traces(day: Path, before_real_ns: int) -> Iterator[Path]:
     with suppress(OSError):
-        yield from [each for each in day.iterdir() if _start_ns(each) and _is(stat.S_ISREG, each)]
+        yield from [each for each in day.iterdir() if 0 < _start_ns(each) < before_real_ns and _is(stat.S_ISREG, each)]
 
 
 def _is(what: object, path: Path) -> bool:

@@ -50,7 +50,9 @@ def publish_closed(
         losses = counted_losses(end.counts, segment)
         outcome = Outcome(None, end.start_ns - segment.start_ns, False, losses, "rotation", rights)
         output, known = _output(root, facts, state, segment), _facts(facts, segment)
-        finished = write_trace_of(made, known, output, _of_segment(outcome, folder, segment), spool=spool)
+        finished = write_trace_of(
+            made, known, output, _of_segment(outcome, folder, segment), spool=spool, makes_folder=True
+        )
     finally:
         remove_segment(folder)
     write_state(folder, replace(state, closed=None))
@@ -72,7 +74,9 @@ def publish_last(
         outcome = replace(outcome, wall_ns=wall_ns, losses=counted_losses(outcome.losses, segment))
         made, spool = segment_spool(folder, segment, None, counted, outcome.until_ns)
         output, known = _output(root, facts, state, segment), _facts(facts, segment)
-        return write_trace_of(made, known, output, _of_segment(outcome, folder, segment), step, spool=spool)
+        return write_trace_of(
+            made, known, output, _of_segment(outcome, folder, segment), step, spool=spool, makes_folder=True
+        )
     finally:
         with suppress(OSError):
             remove_segment(folder)
@@ -124,8 +128,6 @@ def _facts(facts: Facts, segment: Segment) -> Facts:
 
 
 def _output(root: Path, facts: Facts, state: State, segment: Segment) -> Path:
-    """Where the trace of a segment is to be, in a folder that exists. Raises UsageError, OSError."""
+    """Where the trace of a segment is to be. Raises UsageError."""
     host = facts.host.get("hostname", "") or "host"
-    path = trace_path(root, labels_in(facts.host), host, state.pid, segment.start_real_ns)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
+    return trace_path(root, labels_in(facts.host), host, state.pid, segment.start_real_ns)

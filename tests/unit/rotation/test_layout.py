@@ -82,6 +82,16 @@ def test_a_day_without_traces_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_empty_day_that_another_recorder_has_just_made_stays(tmp_path: Path) -> None:
+    days = [trace_path(tmp_path, {}, "h", 1, START_NS - number * 86_400 * 10**9).parent for number in range(-3, 4)]
+    for each in days:
+        each.mkdir()
+    old = trace_path(tmp_path, {}, "h", 1, START_NS)
+    TraceBuilder().write(old)
+    assert remove_older(tmp_path, START_NS + 1) == 1
+    assert sorted(tmp_path.iterdir()) == sorted({*days} - {old.parent})
+
+
 @pytest.mark.parametrize(
     ("host", "is_in_memory", "is_named"), [("", False, True), ("", True, False), ("other-pod", False, False)]
 )
