@@ -114,6 +114,8 @@ def _check_rotation(given: Given, settings: Settings) -> None:
         if settings.keep_ns:
             raise UsageError("--keep belongs to --rotate, which closes the traces that are kept. Give both.")
         return
+    if settings.keep_ns and settings.keep_ns <= settings.rotate_ns:
+        raise UsageError("--keep must be longer than --rotate: each trace would be removed as soon as it is made.")
     if "snapshot_every" in given:
         raise UsageError("--rotate and --snapshot-every cannot be given together: each closed trace is a snapshot.")
     if "output" not in given or not settings.output.is_dir():

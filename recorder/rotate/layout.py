@@ -78,16 +78,17 @@ def _is_of_this_host(folder: Path) -> bool:
     return not is_gone_from_memory(folder) and read_facts(folder).host.get("hostname", host) == host
 
 
-def remove_older(folder: Path, before_real_ns: int) -> int:
+def remove_older(folder: Path, before_real_ns: int, spared: Path | None = None) -> int:
     """Removes the traces in the days of ``folder`` that began before that time, and days that are empty then. Returns how
-    many. Other files are left alone, also those that only look like traces, and links are not followed."""
-    return sum(_remove_of_day(day, before_real_ns) for day in _days(folder))
+    many. Other files are left alone, also those that only look like traces, and links are not followed. ``spared``: a
+    trace that stays."""
+    return sum(_remove_of_day(day, before_real_ns, spared) for day in _days(folder))
 
 
-def _remove_of_day(day: Path, before_real_ns: int) -> int:
+def _remove_of_day(day: Path, before_real_ns: int, spared: Path | None) -> int:
     removed = 0
     for path in _traces(day, before_real_ns):
-        if _TRACE_ID.fullmatch(stored_trace_id(path)):
+        if path != spared and _TRACE_ID.fullmatch(stored_trace_id(path)):
             with suppress(OSError):
                 path.unlink()
                 removed += 1

@@ -98,7 +98,7 @@ class Rotation:
         outcome = replace(outcome, losses=outcome.losses | {"rotations_failed": self.failures})
         finished = publish_last(recording.folder, recording.root, recording.facts, outcome)
         remove_recording(recording.folder, rotates=True)
-        self._remove_older()
+        self._remove_older(finished)
         return finished
 
     def stop(self) -> None:
@@ -116,9 +116,9 @@ class Rotation:
             if state.closed is None:
                 self._cut(state)
             sys.setswitchinterval(min(_SWITCH_S, switch_s))
-            publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
+            finished = publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
             release_pieces(recording.folder, self._state.open)
-            self._remove_older()
+            self._remove_older(finished)
         except Exception:  # the recording goes on; the next rotation, or the end, makes the trace
             self._failed()
         finally:
@@ -174,10 +174,12 @@ class Rotation:
         found = {name: str(int(getattr(self._recording.header, name))) for name in _SETTINGS}
         return found | {"alloc_interval": self._recording.alloc_interval()}
 
-    def _remove_older(self) -> None:
+    def _remove_older(self, finished: Finished | None) -> None:
+        """Removes traces that are too old, but not the one that was just made: the clock may have jumped."""
         if self._keep_ns:
+            folder, before_ns = label_folder(self._recording.root, self._labels), time.time_ns() - self._keep_ns
             with suppress(Exception):
-                remove_older(label_folder(self._recording.root, self._labels), time.time_ns() - self._keep_ns)
+                remove_older(folder, before_ns, finished.output if finished else None)
 
 
 def _whole_bytes(path: Path) -> int:

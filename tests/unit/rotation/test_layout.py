@@ -78,6 +78,7 @@ def test_a_day_without_traces_is_removed(tmp_path: Path) -> None:
     path = trace_path(tmp_path, {}, "h", 1, START_NS)
     path.parent.mkdir(parents=True)
     TraceBuilder().write(path)
+    assert remove_older(tmp_path, START_NS + 1, spared=path) == 0
     assert remove_older(tmp_path, START_NS + 1) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -179,6 +180,7 @@ def test_open_marks_a_pause_and_texts_are_carried_over() -> None:
     [
         ("--keep 1h x.py", "--keep belongs to --rotate"),
         ("--rotate 1h x.py", "-o names the folder of all traces"),
+        ("-o . --rotate 1h --keep 60min x.py", "--keep must be longer than --rotate"),
         ("-o missing --rotate 1h x.py", "-o names the folder of all traces"),
         ("-o . --rotate 0.5s x.py", "--rotate 0.5s is out of range. It can be 1s to 10000h."),
         ("-o . --rotate 1h --snapshot-every 1h x.py", "cannot be given together"),
