@@ -128,6 +128,8 @@ def _check_rotation(given: Given, settings: Settings) -> None:
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         raise SetupError(f"Traces cannot be written in {folder}: {reason}. Name another folder with -o.") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SetupError(f"Traces cannot be written in {folder}: permission denied. Name another folder with -o.")
     for each in unfinished(settings.output):
         print_message(f"{each} has traces to be made: its recorder has died. Make them with: {NAME} --recover {each}")
 

@@ -75,7 +75,7 @@ def record(
             with suppress(OSError, ValueError):  # stderr may be closed
                 report(remark)
         prepare_converter()
-        return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace), pid)
+        return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace, report), pid)
 
 
 def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], umask: int) -> int:

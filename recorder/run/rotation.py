@@ -58,11 +58,13 @@ class Recording:
 
 class Rotation:
     """Rotates the recording of the program ``pid`` at the intervals of ``settings``. ``failures``: how often a trace could not be
-    made; it is made later then."""
+    made; it is made later then. ``report`` is called with the first error of them."""
 
-    def __init__(self, recording: Recording, pid: int, settings: Settings) -> None:
+    def __init__(
+        self, recording: Recording, pid: int, settings: Settings, report: Callable[[Exception], None] = lambda _: None
+    ) -> None:
         assert settings.rotate_ns
-        self.failures = 0
+        self.failures, self._report = 0, report
         self._recording, self._labels = recording, settings.labels
         self._every_s, self._keep_ns = settings.rotate_ns / 1e9, settings.keep_ns
         self._due_s = int(recording.header.start_mono_ns) / 1e9 + self._every_s
@@ -83,9 +85,9 @@ class Rotation:
         self._thread = threading.Thread(target=self._rotate, name="rotation", daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # cannot start a thread
+        except RuntimeError as error:  # cannot start a thread
             self._thread = None
-            self._failed()
+            self._failed(error)
 
     def finish(self, outcome: Outcome) -> Finished:
         """Makes the traces that are left, when the recording has ended, and removes its files. ``outcome``: of the whole
@@ -119,8 +121,8 @@ class Rotation:
             finished = publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
             release_pieces(recording.folder, self._state.open)
             self._remove_older(finished)
-        except Exception:  # the recording goes on; the next rotation, or the end, makes the trace
-            self._failed()
+        except Exception as error:  # the recording goes on; the next rotation, or the end, makes the trace
+            self._failed(error)
         finally:
             sys.setswitchinterval(switch_s)
 
@@ -132,8 +134,11 @@ class Rotation:
             write_state(folder, self._state)
         return state or self._state
 
-    def _failed(self) -> None:
+    def _failed(self, error: Exception) -> None:
         self.failures += 1
+        if self.failures == 1:
+            with suppress(Exception):  # stderr may be closed
+                self._report(error)
         self._due_s = max(self._due_s, time.monotonic() + _RETRY_S)
 
     def _cut(self, state: State) -> None:

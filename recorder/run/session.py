@@ -98,7 +98,7 @@ class Prepared:
 
 class Session:
     """The recording of the program ``pid``, which has just started. ``on_trace`` is called with the trace when it has been
-    written."""
+    written, ``report`` with sentences for the user."""
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Session:
         pid: int,
         settings: Settings,
         on_trace: Callable[[Finished], None],
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._prepared, self._rss, self._drain, self._pid, self._on_trace = prepared, rss, drain, pid, on_trace
         self._watcher, self._with_sources = watcher, settings.with_sources
@@ -131,17 +132,18 @@ class Session:
         self._begins, self._is_over = threading.Lock(), False
         target = Target(prepared.space, prepared.marks, self._output, pid, self._snapshots.request)
         self._commands = Commands(target)
-        self._rotation = self._rotate(settings) if settings.rotate_ns else None
+        self._rotation = self._rotate(settings, report) if settings.rotate_ns else None
         self._server = self._start_server()
 
-    def _rotate(self, settings: Settings) -> Rotation:
+    def _rotate(self, settings: Settings, report: Callable[[str], None]) -> Rotation:
         from .rotation import Recording, Rotation  # here, because few recordings need it
 
         prepared = self._prepared
         folder, root, interval = prepared.folder.path, Path(prepared.template).parent, partial(alloc_text, self._header)
         facts, known = prepared.facts, (self._losses, self._rights, interval)
         parts = (self._header, self._drain, self._watcher, prepared.marks)
-        return Rotation(Recording(folder, root, facts, *parts, *known), self._pid, settings)
+        told = Recording(folder, root, facts, *parts, *known)
+        return Rotation(told, self._pid, settings, lambda error: report(_late_text(prepared.folder, error)))
 
     def begin_trace(self) -> None:
         """Begins the trace, unless the end has come. Call it in another thread, when the converter was imported."""
@@ -365,6 +367,14 @@ def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSa
     sampler = GpuSampler(prepared.space.header, prepared.folder.path, rss.pids, settings.gpu_interval_ns / 1e9)
     sampler.start()
     return sampler
+
+
+def _late_text(folder: HeldFolder, error: Exception) -> str:
+    """That a trace could not be closed in time."""
+    reason = (
+        (error.strerror or repr(error)).lower() if isinstance(error, OSError) else folder.text(error) or repr(error)
+    )
+    return f"A trace could not be closed in time: {reason.rstrip('.')}. The recording goes on, and tries it again."
 
 
 def _failure_text(folder: HeldFolder, error: Exception) -> str:
