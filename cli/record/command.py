@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...formats.units import counted, file_size_text
 from ...recorder.errors import RecordError, SetupError, UsageError
-from ...recorder.rotate.layout import label_folder, unfinished
 from ...recorder.run.load import hide_pandas
 from ..render.text import clean
 from .options import NAME, Given, Split, read_options, settings_of, split_command_line
@@ -122,6 +121,8 @@ def _check_rotation(given: Given, settings: Settings) -> None:
         raise UsageError(
             "With --rotate, -o names the folder of all traces. Create it, and give it: -o DIR --rotate 10min."
         )
+    from ...recorder.rotate.layout import label_folder, unfinished  # here, because few recordings need it
+
     folder = label_folder(settings.output, settings.labels)
     try:
         folder.mkdir(parents=True, exist_ok=True)

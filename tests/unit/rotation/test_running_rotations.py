@@ -1,7 +1,9 @@
-"""Rotations that fail while the program runs."""
+"""Rotations that fail while the program runs, and recordings without rotation."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +35,11 @@ def test_the_first_failure_is_reported_once(tmp_path: Path, monkeypatch: pytest.
         rotating.turn()
         rotating.stop()
     assert (rotating.failures, [type(each) for each in told]) == (3, [PermissionError])
+
+
+def test_a_recording_that_does_not_rotate_imports_nothing_of_it() -> None:
+    code = "import sys, scalene_trace.cli.record.command; print(*(name for name in sys.modules if '.rotat' in name))"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "\n"
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
