@@ -36,13 +36,14 @@ from .segments import MOST, Segment, carry_facts_path, carry_path, copies_path
 _NAMES = (SPOOL_NAME, RSS_NAME, GPU_NAME, GPU_DEVICES_NAME, MARKS_NAME)
 _ROW_BYTES = {RSS_NAME: RSS_STRUCT.size, GPU_NAME: GPU_STRUCT.size}
 _COPY_BYTES = 1 << 20
-#: Losses that count events, so that those of a trace are the difference. The others say what holds on, and stay.
+#: Losses that count events, so that those of a trace are the difference. The others say what holds on, and stay: also where
+#: each is counted once (``device_unhooked``), or later figures depend on it (``mapping_missed``: the footprint).
 _COUNTED = frozenset(
     (
         *("spool_full", "torn_stack", "deep_stack", "scratch_busy", "unmapped_chunk"),
-        *("code_too_large", "perf_closed", "bootstrap_exhausted", "alloc_table_full", "alloc_thinned"),
-        *("mapping_missed", "waits_torn", "tasks_torn", "perf_silent", "waits_impossible"),
-        *("waits_rare", "tasks_rare", "device_unhooked", "environment_lost", "process_slots"),
+        *("perf_closed", "bootstrap_exhausted", "alloc_table_full", "alloc_thinned", "types_unread"),
+        *("waits_torn", "waits_unplaced", "waits_rare", "waits_impossible", "tasks_torn", "perf_silent"),
+        *("environment_lost", "process_slots", "unrecorded_static", "unrecorded_setuid", "unrecorded_image"),
         *("spool_space", "marks_left_out", "gpu_ticks"),
     )
 )
