@@ -151,6 +151,9 @@ class Drain:
         with new_file(path) as file:
             for each in live:
                 first = self._skipped.get(each.offer, 0)
+                is_dead = self._is_dead_at(
+                    each.place
+                )  # asked first: it may publish its last record while its chunk is read
                 chunk = live_chunk(descriptor, each.place, first) if each.slots > first else None
                 if chunk is None or chunk.offer != each.offer:
                     skipped[each.offer] = first
@@ -161,7 +164,7 @@ class Drain:
                 ):  # what it has told in this pass; while its chunk is open, it may change that
                     count = len(data) if each.is_closed else 0
                 else:
-                    count = slots_until(data, until_ns, self._is_dead_at(each.place))
+                    count = slots_until(data, until_ns, is_dead)
                 if count:
                     file.write(frame_of(chunk.process, chunk.offer, data[:count].tobytes(), compress))
                 skipped[each.offer] = first + count
@@ -192,9 +195,11 @@ class Drain:
         if header.process == 0 or not (header.closed or self._is_dead(header)):
             return True
         data = self._space.first_bytes(chunk, CHUNK_BYTES)
-        used = min(max(1, int(header.cursor)), CHUNK_SLOTS) * SLOT_BYTES
-        if not is_finished(data, used // SLOT_BYTES) and not self._is_dead(header):
-            return True
+        if not is_finished(data, _used_slots(data)):
+            if not self._is_dead(header):
+                return True
+            data = self._space.first_bytes(chunk, CHUNK_BYTES)  # again: it may have published a record before it ended
+        used = _used_slots(data) * SLOT_BYTES
         first = SLOT_BYTES * (1 + self._skipped.get(int(header.offer), 0))
         if used > first and not self._store(int(header.process), int(header.offer), data[first:used]):
             return False
@@ -246,6 +251,10 @@ class Drain:
 
 def _header(data: bytes) -> Any:
     return ffi().from_buffer("struct chunk_header *", data)
+
+
+def _used_slots(chunk: bytes) -> int:
+    return min(max(1, int(_header(chunk).cursor)), CHUNK_SLOTS)
 
 
 def _file_limit() -> int:

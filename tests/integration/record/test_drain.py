@@ -145,6 +145,29 @@ def test_what_a_dead_process_left_is_drained_as_far_as_it_was_written(
     assert len(ticks_of(space, tmp_path)) == 9 + 5 + 5
 
 
+@pytest.mark.parametrize("by_cut", [False, True])
+def test_what_a_process_publishes_just_before_its_end_is_drained(
+    by_cut: bool, space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, copies = Writer(space), tmp_path / "spool.part00009"
+    slot = writer.fill(unfinished=700)
+
+    def dies(_: object) -> bool:
+        writer.publish(slot, 700)
+        return True
+
+    monkeypatch.setattr(drain, "_is_dead", dies)
+    if by_cut:
+        space.notice_taken()
+        drain.cut(copies, lambda: 2**62, lambda *_: None)
+        assert set(drain.skipped.values()) == {CHUNK_SLOTS - 1}
+        space.release(slot)
+    else:
+        turn(space, drain)
+        drain.close()
+    assert ticks_of(space, tmp_path) == list(range(CHUNK_SLOTS - 1))
+
+
 def test_a_full_disk_loses_nothing_that_was_written(
     space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
