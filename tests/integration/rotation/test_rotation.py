@@ -99,7 +99,10 @@ def test_rotated_traces_add_up(any_python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path, program, any_python, OPTIONS)
     assert done.status == 0, done.stderr.decode()
     found = traces(tmp_path)
-    assert 2 <= len(found) <= 3  # on a busy machine, a cut waits for the trace before it
+    length_s = sum(int(setting(each)["wall_ns"]) for each in found) / 1e9
+    assert (
+        2 <= len(found) <= 1 + length_s
+    )  # on a busy machine, the program takes longer, and a cut waits for the trace before
     for each in found:
         label, version, day, name = each.relative_to(tmp_path).parts
         assert (label, version) == ("service=a%20b", "version=1%2F2")
@@ -109,7 +112,7 @@ def test_rotated_traces_add_up(any_python: Interpreter, tmp_path: Path) -> None:
     hold_chain(found)
     assert [setting(each)["ended_by"] for each in found] == ["rotation"] * (len(found) - 1) + ["program"]
     assert [setting(each).get("exit_status") for each in found] == [None] * (len(found) - 1) + ["0"]
-    assert set().union(*map(lost, found)) <= {"rotated", "waits_rare"}
+    assert [row["name"] for each in found for row in rows(each, "loss") if row["severity"] != "info"] == []
     starts = [datetime.fromisoformat(setting(each)["started_at"]).timestamp() for each in found]
     lengths = [int(setting(each)["wall_ns"]) / 1e9 for each in found]
     assert [b - a for a, b in pairwise(starts)] == pytest.approx(lengths[:-1], abs=0.01)
