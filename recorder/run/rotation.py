@@ -152,7 +152,6 @@ class Rotation:
             known["losses"] = [int(each) for each in recording.header.losses]
             known["counts"] = recording.losses()
             known["settings"] = self._settings()
-            recording.marks.begin_anew()
             now_ns = time.monotonic_ns()
             known["start_real_ns"] = time.time_ns()
             known["start_ns"] = now_ns - int(recording.header.start_mono_ns)
@@ -172,6 +171,7 @@ class Rotation:
             )
             write_state(recording.folder, State(state.pid, following, before))
             self._state = State(state.pid, following)
+            recording.marks.begin_anew()
 
         recording.drain.cut(copies_path(recording.folder, before.number), begin, commit)
 

@@ -168,11 +168,10 @@ class Session:
             return _TURN_S
         offer = self._prepared.space.offer_ahead
         let_go = self._commands.drop_ended_holders
-        for step in (self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights, let_go):
+        steps = [self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights, let_go]
+        for step in [*steps, self._rotation.turn] if self._rotation else steps:
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
-        if self._rotation:
-            self._rotation.turn()
         if now_s >= self._snapshot_s:
             self._snapshot_s = _NEVER_S
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
