@@ -28,6 +28,7 @@ from ..folder.files import (
     SEGMENT_NAME,
     SPOOL_NAME,
     TRACE_NAME,
+    new_file,
 )
 from ..folder.marks import MOST_BYTES
 from .carry import Adjusted, Counted
@@ -59,19 +60,24 @@ def segment_spool(
     remove_segment(folder)
     made.mkdir(0o700)
     header = read_header(folder / SPOOL_NAME)
-    (made / SPOOL_NAME).write_bytes(_header(folder, header, segment, end).tobytes())
+    _write(made / SPOOL_NAME, _header(folder, header, segment, end).tobytes())
     for name in (RSS_NAME, GPU_NAME):
         _copy_rows(folder / name, made / name, segment, end)
     if devices := read_regular(folder / GPU_DEVICES_NAME):
-        (made / GPU_DEVICES_NAME).write_bytes(devices)
+        _write(made / GPU_DEVICES_NAME, devices)
     marks = marks_of(folder, segment, end, counted)
     lines = marks if end is None else _without_open(marks)
-    (made / MARKS_NAME).write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    _write(made / MARKS_NAME, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     start_ns = int(header["start_mono_ns"]) + segment.start_ns
     view = view_of_segment(folder, segment, end, int(header["chunks_used"]))
     before = _carried(carry_path(folder, segment.number))
     adjust = Adjusted(start_ns, counted)
     return made, Spool(made / SPOOL_NAME, until_ns=until_ns, view=view, before=before, adjust=adjust)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with new_file(path) as file:
+        file.write(data)
 
 
 def remove_segment(folder: Path) -> None:
@@ -153,7 +159,7 @@ def _copy_rows(path: Path, made: Path, segment: Segment, end: Segment | None) ->
         return
     size = _ROW_BYTES[path.name]
     first, left = segment.offsets[path.name], _piece_bytes(path, segment, end)
-    with file, made.open("wb") as copy:
+    with file, new_file(made) as copy:
         file.seek(first)
         while left >= size and (data := file.read(min(left, _COPY_BYTES // size * size))):
             left -= len(data)
