@@ -17,8 +17,8 @@ class FleetChange:
     all hosts of the side. ``ratio``: after / before, between hosts; ``low``, ``high``: its 95 % interval; None = not compared.
     ``is_relative``: the three are apart from what all lines of a host share. ``p``: probability of so large a difference by noise
     alone, adjusted for the number of tests; None = not tested. ``verdict``: better, worse, noise, or not enough data; None = not
-    tested. ``hosts_before``, ``hosts_after``: on how many hosts it runs; ``pairs``: how many of them were compared with
-    themselves.
+    tested. ``hosts_before``, ``hosts_after``: on how many hosts it runs (a total: on how many it was recorded); ``pairs``:
+    how many of them were compared with themselves.
     """
 
     before: float | None

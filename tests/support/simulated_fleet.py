@@ -10,7 +10,7 @@ import numpy as np
 
 from scalene_trace.analyze.diff.compare import LEAST_SHARE
 from scalene_trace.analyze.diff.results import NOISE
-from scalene_trace.analyze.fleet.compare.judge import Effect, judged, verdicts
+from scalene_trace.analyze.fleet.compare.judge import Effect, judged, judged_total, verdicts
 from scalene_trace.analyze.fleet.compare.units import Units
 from scalene_trace.formats.fleet.schema import FIGURE_COLUMNS
 from scalene_trace.formats.fleet.writer import Batch
@@ -99,7 +99,7 @@ def claims(units: Units) -> dict[int | str, str]:
         values=units.values.sum(axis=0, keepdims=True),
         variances=units.variances.sum(axis=0, keepdims=True),
     )
-    effects: dict[int | str, Effect | None] = {"total": judged(whole).lines[0].effect}
+    effects: dict[int | str, Effect | None] = {"total": judged_total(whole).effect}
     lines = judged(units, chosen).lines
     effects |= {row: lines[row].effect for row in np.flatnonzero(chosen).tolist()}
     known = {name: effect for name, effect in effects.items() if effect is not None}
@@ -126,6 +126,34 @@ def write_units(folder: Path, units: Units, metric: str = "cpu_s", days: Sequenc
             "marks": {"order": 10},
         }
         batch.add(trace, figures_of(units.values[:, cell], units.variances[:, cell], metric, 3 * is_after), 0o644)
+    batch.publish(folder, "2026-11-28")
+
+
+def write_rare(
+    folder: Path,
+    metric: str,
+    beside: str,
+    every: tuple[int, int] = (10, 20),
+    traces: int = 20,
+    hosts: int = 6,
+    is_on_line: bool = True,
+) -> None:
+    """Writes a batch with so many traces of ten minutes for each of so many hosts before, and others after: each has 60 of
+    ``beside``, and of ``metric`` the first of ``every`` so many, by side, has 6 (± 10 %), be it on a line or not."""
+    batch = Batch()
+    for number in range(2 * hosts * traces):
+        is_after = number >= hosts * traces
+        host, count = number // traces, number % (hosts * traces)
+        columns = figures_of([60.0], [0.6], beside)
+        if count % every[is_after] == 0:
+            rare = figures_of([6.0 * (0.9 + 0.2 * (count // every[is_after] % 2))], [0.0], metric)
+            if not is_on_line:
+                rare = {name: column[:1] for name, column in rare.items()}
+            columns = {name: column + rare[name] for name, column in columns.items()}
+        trace = {"trace_id": f"{number:032x}", "path": f"{number}.parquet", "host": f"host-{host}", "losses": 0}
+        labels = {"version": "2" if is_after else "1"}
+        day_ns = (20_000 + is_after) * 86_400 * 10**9
+        batch.add(trace | {"labels": labels, "start_ns": day_ns, "wall_ns": 600 * 10**9}, columns, 0o644)
     batch.publish(folder, "2026-11-28")
 
 

@@ -14,7 +14,7 @@ from ...results.fleet import Coverage
 from ...results.fleet_comparison import FleetChange, FleetDiff, FleetLineChange, FleetStatistics
 from ...trace import queries
 from ..opening import Fleet
-from .judge import LEAST_HOSTS, Comparison, Effect, Judged, judged, verdicts
+from .judge import LEAST_HOSTS, Comparison, Effect, Judged, judged, judged_total, verdicts
 from .lines import VersionLine
 from .metrics import chosen_metrics
 from .sentences import summary_of
@@ -98,7 +98,7 @@ class _Metric:
         chosen = sums >= LEAST_SHARE * max(float(table.totals.values.sum()), 1e-300)
         chosen[OTHERS] = False
         self.comparison: Comparison = judged(units, chosen)
-        total = judged(table.totals).lines[0]
+        total = judged_total(table.totals)
         self.changes: dict[Any, FleetChange] = {"total": _change(table.totals, 0, total)}
         self.tested: dict[Any, Effect] = {"total": total.effect} if total.effect else {}
         if total.effect is None:

@@ -60,7 +60,7 @@ class Judged:
     """A line as it was tested.
 
     ``effect``: None = it does not run on enough hosts. ``is_relative``: apart from what all lines of a host share. ``before``,
-    ``after``, ``pairs``: on how many hosts it runs, and how many of them are compared with themselves.
+    ``after``, ``pairs``: on how many hosts it counts, and how many of them are compared with themselves.
     """
 
     effect: Effect | None
@@ -85,9 +85,17 @@ def exp(value: float) -> float:
     return math.exp(max(-700.0, min(value, 700.0)))
 
 
+def judged_total(units: Units) -> Judged:
+    """Tests a line alone, as the total is: as it stands. Hosts on which it costs nothing count too."""
+    return _effects(units, np.ones(units.values.shape, dtype=np.bool_), np.ones_like(units.values))[0]
+
+
 def judged(units: Units, chosen: Flags | None = None) -> Comparison:
-    """Tests each line of ``units``; a line alone, as the total is, is compared as it stands. Lines that are not ``chosen``
-    (None = all are) show what a host does to all lines, but are not themselves compared with the others."""
+    """Tests each line of ``units`` on the hosts that run it. Lines that are not ``chosen`` (None = all are) show what a host does
+    to all lines, but are not themselves compared with the others."""
+    units = units.only(units.costing())
+    if not len(units.exposure):
+        return Comparison([Judged(None, False, 0, 0, 0)] * len(units.values), 0.0, None)
     runs = units.runs()
     fitted = host_effects(units, runs)
     lines = _effects(units, runs, np.ones_like(units.values))

@@ -15,6 +15,19 @@ USUAL = tuple(
 )
 #: Figures that may be negative have no ratio.
 _SIGNED = ("growth_bytes",)
+#: Families of figures that a trace records together, and those of them that are hardly ever 0: summaries have no zeros, so these show
+#: that the others were recorded too. CPU time always is.
+_FAMILIES = (
+    (("cpu_s", "python_s", "native_s", "unclassified_s", "system_s", "gc_s"), ("cpu_s", "wait_s")),
+    (("wait_s", "sleep_s", "disk_s", "runnable_s", "gil_s", "suspended_s"), ("wait_s", "suspended_s")),
+    (("alloc_bytes", "live_at_end_bytes", "copy_bytes"), ("alloc_bytes", "alloc_unseen_bytes")),
+    (("python_peak_bytes",), ("peak_bytes",)),
+    (("gpu_s", "gpu_peak_bytes"), ("gpu_s", "gpu_peak_bytes")),
+)
+#: Figures of which no other one may be there: if a trace of a host has them, all of the host's traces recorded them.
+_OF_HOSTS = ("copy_bytes", "gpu_s", "gpu_peak_bytes")
+#: Calls of CUDA libraries, by the starts of the names of their figures.
+_OF_CUDA = ("device_", "h2d_", "d2h_", "d2d_", "h2h_", "unified_")
 
 
 class MetricError(ValueError):
@@ -26,6 +39,13 @@ def is_level(metric: str) -> bool:
     return metric.startswith("live_") or "peak" in metric
 
 
+def shown_by(metric: str) -> tuple[list[str], bool]:
+    """The totals of which a trace has at least one if it recorded ``metric``, be it 0; and do all traces of a host count if one of
+    them has such a total?"""
+    known = next((shown for names, shown in _FAMILIES if metric in names), ())
+    return [metric, *known], metric in _OF_HOSTS or metric.startswith(_OF_CUDA)
+
+
 def unit_of(metric: str) -> str:
     """s, bytes or "" (a number)."""
     return next((unit for ending, unit in (("_s", "s"), ("_bytes", "bytes")) if metric.endswith(ending)), "")
@@ -33,7 +53,7 @@ def unit_of(metric: str) -> str:
 
 def chosen_metrics(fleet: Fleet, asked: str | None, least_sides: int = 1) -> list[str]:
     """The metrics to compare over compared_traces: the one that is asked for, or the usual ones that were recorded on so many
-    sides. Raises MetricError if that one was not recorded, or has no ratio."""
+    sides. Raises MetricError if no trace, or only one side, has any of that one, or if it has no ratio."""
     known = dict(queries.run(fleet.connection, "metrics_compared"))
     if asked is None:
         return [metric for metric in USUAL if known.get(metric, 0) >= least_sides]
@@ -42,9 +62,7 @@ def chosen_metrics(fleet: Fleet, asked: str | None, least_sides: int = 1) -> lis
     if known and asked not in known:
         raise MetricError(f"No selected trace has the metric {asked}. Metrics: {', '.join(known)}.")
     if known and known[asked] < least_sides:
-        raise MetricError(
-            f"The metric {asked} was recorded on one side only. Both sides have {_both(known, least_sides)}."
-        )
+        raise MetricError(f"Only one side has any of the metric {asked}. Both sides have {_both(known, least_sides)}.")
     return [asked] if known else []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class HostEffect:
 def compared_hosts(units: Units, chosen: Flags) -> tuple[list[HostEffect], list[float | None]]:
     """The distance of each host, and of each of the ``chosen`` lines on each host, from the median of its side; by side the
     standard deviation between hosts, None if they are too few."""
+    count, known = len(units.sides), units.costing()
+    units = units.only(known)
     runs = units.runs()
     fitted = host_effects(units, runs)
     found: list[HostEffect] = []
@@ -55,7 +57,7 @@ def compared_hosts(units: Units, chosen: Flags) -> tuple[list[HostEffect], list[
         found += [HostEffect(int(cell), WHOLE, effect) for cell, effect in zip(cells, effects, strict=True)]
         for row in np.flatnonzero(chosen).tolist():
             found += _of_line(units, fitted, row, np.flatnonzero(side & runs[row]))
-    return found, spreads
+    return [replace(each, cell=int(known[each.cell])) for each in found], spreads + [None] * (count - len(spreads))
 
 
 def _of_line(units: Units, fitted: HostEffects, row: int, cells: Integers) -> list[HostEffect]:
@@ -100,6 +102,8 @@ def build_outliers(
     names = [name for _, name in queries.run(fleet.connection, "names_compared")]
     tables = Tables(fleet, [metric], is_pair=False)
     table = tables.table(metric)
+    if not len(table.units.costing()):  # lines do not have the metric
+        table = replace(table, units=table.totals)
     costs = table.units.values.sum(axis=1)
     chosen = costs >= LEAST_SHARE * max(float(table.totals.values.sum()), 1e-300)
     chosen[:2] = False
@@ -111,8 +115,9 @@ def build_outliers(
         if each.row == WHOLE or verdict != NOISE
     ]
     rows.sort(key=lambda row: (row.verdict == NOISE, row.file is not None, -row.ratio, row.host))
+    judged_on = table.units.side_numbers[table.units.costing()]
     groups = [
-        Peers(name, int((table.units.side_numbers == number).sum()), spreads[number])
+        Peers(name, int((judged_on == number).sum()), spreads[number] if number < len(spreads) else None)
         for number, name in enumerate(names)
     ]
     few = [group for group in groups if group.spread is None]

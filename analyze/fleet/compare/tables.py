@@ -10,7 +10,7 @@ import numpy as np
 from ...trace import queries
 from ..opening import Fleet
 from .lines import VersionLine, same_lines
-from .metrics import is_level
+from .metrics import is_level, shown_by
 from .units import Numbers, Units
 
 #: A line is looked at if it has this share of either side's cost; the others are compared as one.
@@ -87,7 +87,8 @@ class Tables:
     def table(self, metric: str, least: float = LEAST_LOOKED_AT, most: int | None = None) -> Table:
         """The costs of a metric on the hosts of both sides: of the lines with the share ``least`` of a side's cost, at most of
         ``most``."""
-        cells = queries.run(self._connection, "cells_compared", metric=metric)
+        shown, of_host = shown_by(metric)
+        cells = queries.run(self._connection, "cells_compared", metric=metric, shown_by=shown, of_host=of_host)
         chosen, others = self._chosen(metric, len(cells), least, most)
         self._number(chosen)
         values, variances = self._figures(metric, len(chosen) + 2, [row[0] for row in cells])

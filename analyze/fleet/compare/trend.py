@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,12 +91,9 @@ def _series(
 
 def _only(units: Units, row: int, use: list[int]) -> Units:
     """The units of one line on these sides, which are numbered anew."""
-    cells = np.isin(units.side_numbers, use)
-    numbers = np.searchsorted(np.array(use), units.side_numbers[cells])
-    rows = slice(row, row + 1)
-    return Units(
-        units.values[rows, cells], units.variances[rows, cells], units.exposure[cells], units.hosts[cells], numbers
-    )
+    part = units.only(np.flatnonzero(np.isin(units.side_numbers, use)))
+    rows, numbers = slice(row, row + 1), np.searchsorted(np.array(use), part.side_numbers)
+    return replace(part, values=part.values[rows], variances=part.variances[rows], side_numbers=numbers)
 
 
 def _points(units: Units, levels: Levels | None, names: list[str], traces: Numbers) -> list[TrendPoint]:

@@ -49,6 +49,20 @@ class Units:
         """The cells of each side, at least of two."""
         return tuple(self.side_numbers == side for side in range(max(int(self.side_numbers.max(initial=0)) + 1, 2)))
 
+    def only(self, cells: Integers) -> Units:
+        """The figures in these cells."""
+        return Units(
+            self.values[:, cells],
+            self.variances[:, cells],
+            self.exposure[cells],
+            self.hosts[cells],
+            self.side_numbers[cells],
+        )
+
+    def costing(self) -> Integers:
+        """The cells in which any line costs something."""
+        return np.flatnonzero(self.values.any(axis=0))
+
     def runs(self) -> Flags:
         """Which lines run in which cells (lines × cells): those with a sample, or with none only because few were to be
         expected, from what the cells of the side with a sample have."""

@@ -19,7 +19,16 @@ from scalene_trace.analyze.results.fleet_comparison import (
     TrendPoint,
 )
 from tests.support.command_line import Ran, fields_of
-from tests.support.simulated_fleet import TICK_S, FleetPlan, MonthPlan, simulated, simulated_month, slower, write_units
+from tests.support.simulated_fleet import (
+    TICK_S,
+    FleetPlan,
+    MonthPlan,
+    simulated,
+    simulated_month,
+    slower,
+    write_rare,
+    write_units,
+)
 
 Run = Callable[..., Ran]
 SIDES = ("--before", "version=1", "--after", "version=2")
@@ -69,6 +78,44 @@ def test_sides_can_be_times_and_need_an_exposure(tmp_path: Path, run: Run) -> No
     assert per["totals"]["cpu_s"]["after"] == pytest.approx(units.values[:, units.side_numbers == 1].sum() / 50)
     ran = run("fleet", "diff", *SIDES, "--per", "request", tmp_path)
     assert ran.code == 2 and "No trace of the two sides has a known host and the mark request." in ran.err
+
+
+@pytest.mark.parametrize(
+    ("metric", "beside"),
+    [("gc_s", "cpu_s"), ("disk_s", "wait_s"), ("copy_bytes", "alloc_unseen_bytes"), ("gpu_s", "cpu_s")],
+)
+def test_traces_that_recorded_none_of_a_metric_count(metric: str, beside: str, tmp_path: Path, run: Run) -> None:
+    write_rare(tmp_path, metric, beside)
+    document = run("fleet", "diff", *SIDES, "--metric", metric, "--json", tmp_path).json
+    total = document["totals"][metric]
+    # A tenth of the traces of ten minutes has 6: that is 3.6 an hour, and half of it after.
+    assert (total["before"], total["after"]) == pytest.approx((3.6, 1.8))
+    assert total["ratio"] == pytest.approx(0.5) and total["verdict"] == "better"
+    trend = run("fleet", "trend", "--by", "version", "--metric", metric, "--json", tmp_path).json
+    assert [(point["value"], point["traces"]) for point in trend["total"]["points"]] == [
+        (pytest.approx(3.6), 120),
+        (pytest.approx(1.8), 120),
+    ]
+
+
+def test_hosts_without_any_count_in_the_total_only(tmp_path: Path, run: Run) -> None:
+    # Of 20 traces on different hosts, ten have some before, five after.
+    write_rare(tmp_path, "gc_s", "cpu_s", (2, 4), traces=1, hosts=20)
+    document = run("fleet", "diff", *SIDES, "--metric", "gc_s", "--json", tmp_path).json
+    total, line = document["totals"]["gc_s"], document["lines"][0]["changes"]["gc_s"]
+    assert (total["hosts_before"], line["hosts_before"], line["hosts_after"]) == (20, 10, 5)
+    assert (total["ratio"], line["ratio"]) == (pytest.approx(0.5, rel=0.03), pytest.approx(1, rel=0.03))
+    peers = run("fleet", "outliers", "--metric", "gc_s", "--json", tmp_path).json
+    assert [(group["hosts"], group["spread"] is None) for group in peers["peers"]] == [(10, False), (5, True)]
+    assert all(row["value"] > 0 for row in peers["rows"])
+
+
+def test_a_metric_of_no_line_is_compared_as_a_whole(tmp_path: Path, run: Run) -> None:
+    write_rare(tmp_path, "peak_rss_bytes", "cpu_s", (1, 1), traces=1, hosts=20, is_on_line=False)
+    for command in (("diff", *SIDES), ("trend", "--by", "version")):
+        assert run("fleet", *command, "--metric", "peak_rss_bytes", "--json", tmp_path).code == 0
+    rows = run("fleet", "outliers", "--metric", "peak_rss_bytes", "--json", tmp_path).json["rows"]
+    assert len(rows) == 40 and rows[0]["ratio"] == pytest.approx(1.1, rel=0.2) and rows[0]["ratio"] > 1.05
 
 
 @pytest.mark.parametrize(

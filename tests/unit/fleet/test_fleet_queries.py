@@ -24,7 +24,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "label_compared": {"label": "version"},
     "peers_compared": {"labels": ["version"]},
     "places_compared": {"metrics": ["cpu_s"]},
-    "cells_compared": {"metric": "cpu_s"},
+    "cells_compared": {"metric": "cpu_s", "shown_by": ["cpu_s"], "of_host": True},
     "lines_numbered": {"places": [1], "numbers": [1]},
     "line_cells": {"metric": "cpu_s"},
 }
