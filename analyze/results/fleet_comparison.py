@@ -71,7 +71,8 @@ class FleetStatistics:
 @dataclass(frozen=True)
 class FleetDiff:
     """A comparison of two selections. ``fleet``: both together; ``sides``: before and after. ``unit``: what costs are for: hour,
-    or the mark of --per."""
+    or the mark of --per. ``together``: the part (0 to 1) of the traces of a side, of that with less, that ran while the other was
+    recorded; what all hosts of a time share is in no range of ``totals``. None = unknown."""
 
     query: dict[str, Any]
     fleet: Coverage
@@ -79,6 +80,7 @@ class FleetDiff:
     unit: str
     summary: str
     totals: dict[str, FleetChange]
+    together: float | None
     lines: list[FleetLineChange]
     unattributed: dict[str, FleetChange]
     statistics: FleetStatistics

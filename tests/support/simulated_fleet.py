@@ -137,6 +137,7 @@ def write_rare(
     traces: int = 20,
     hosts: int = 6,
     is_on_line: bool = True,
+    days_apart: int = 1,
 ) -> None:
     """Writes a batch with so many traces of ten minutes for each of so many hosts before, and others after: each has 60 of
     ``beside``, and of ``metric`` the first of ``every`` so many, by side, has 6 (± 10 %), be it on a line or not."""
@@ -152,7 +153,7 @@ def write_rare(
             columns = {name: column + rare[name] for name, column in columns.items()}
         trace = {"trace_id": f"{number:032x}", "path": f"{number}.parquet", "host": f"host-{host}", "losses": 0}
         labels = {"version": "2" if is_after else "1"}
-        day_ns = (20_000 + is_after) * 86_400 * 10**9
+        day_ns = (20_000 + days_apart * is_after) * 86_400 * 10**9
         batch.add(trace | {"labels": labels, "start_ns": day_ns, "wall_ns": 600 * 10**9}, columns, 0o644)
     batch.publish(folder, "2026-11-28")
 

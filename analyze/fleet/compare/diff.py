@@ -59,13 +59,16 @@ def compare_sides(
         left_out=left_out,
     )
     unit = whole.per or "hour"
+    parts = [part for _, part in queries.run(fleet.connection, "sides_together")]
+    together = min(parts, default=None)
     return FleetDiff(
         query=query,
         fleet=whole,
         sides=list(sides),
         unit=unit,
-        summary=summary_of(totals, lines, statistics, unit, LEAST_HOSTS),
+        summary=summary_of(totals, lines, statistics, unit, LEAST_HOSTS, together),
         totals=totals,
+        together=together,
         lines=lines[:limit],
         unattributed={name: each.changes[OUTSIDE] for name, each in found.items() if OUTSIDE in each.changes},
         statistics=statistics,

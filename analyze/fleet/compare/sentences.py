@@ -14,6 +14,8 @@ from .metrics import is_level
 
 #: The change that most lines share is mentioned from this ratio (minus 1) on.
 _LEAST_SHARED = 0.03
+#: Sides of which less ran while the other was recorded were recorded at different times.
+_LEAST_TOGETHER = 0.5
 
 
 def summary_of(
@@ -22,13 +24,18 @@ def summary_of(
     statistics: FleetStatistics,
     unit: str,
     least_hosts: int,
+    together: float | None,
 ) -> str:
-    """Some sentences: the first metric as a whole, the lines that changed, and what the lines share."""
+    """Some sentences: the first metric as a whole, the lines that changed, what the lines share, and a warning where the sides
+    were not recorded at the same time (``together``, as in FleetDiff)."""
     if not totals:
         return "The two sides have no metric that can be compared."
     name, total = next(iter(totals.items()))
     return " ".join(
-        [_whole(name, total, unit, least_hosts), *_judged(lines), *_others(totals, unit), *_shared(statistics)]
+        [
+            *(_whole(name, total, unit, least_hosts), *_judged(lines), *_others(totals, unit)),
+            *(*_shared(statistics), *_times(totals, unit, together)),
+        ]
     )
 
 
@@ -91,3 +98,13 @@ def _shared(statistics: FleetStatistics) -> list[str]:
                 f" themselves ({100 * statistics.spread[name]:.0f} %): each line is judged relative to that."
             )
     return found
+
+
+def _times(totals: Mapping[str, FleetChange], unit: str, together: float | None) -> list[str]:
+    if together is None or together >= _LEAST_TOGETHER or all(each.ratio is None for each in totals.values()):
+        return []
+    remedy = "Use --per NAME, or compare the same weekdays" if unit == "hour" else "Compare the same weekdays"
+    return [
+        "The two sides were recorded at different times: what all hosts of a time share (weekday, traffic) changes totals, and is in"
+        f" no range. {remedy}."
+    ]

@@ -47,26 +47,24 @@ def build_trend(
     lines = [
         _series(table.units, row, names, table.traces, least, tests, tables.pairs[table.lines[row - 2]]) for row in rows
     ]
-    notes += _notes(total, by, len(names))
+    notes += _notes(total, by)
     return FleetTrend(query, whole, metric, unit, notes, total, lines)
 
 
-def _notes(total: TrendSeries, by: str, count: int) -> list[str]:
-    notes = []
-    few = [point for point in total.points if point.hosts < LEAST_HOSTS]
+def _notes(total: TrendSeries, by: str) -> list[str]:
     if total.spread is None:
+        hosts = counted(LEAST_HOSTS, "host", "hosts")
+        return [f"No changes are looked for: that needs two points, with {hosts} or more at most of them."]
+    notes = []
+    if len(total.points) < LEAST_DAYS:
+        days = counted(LEAST_DAYS, "day", "days")
+        what = days if by == "day" else f"{counted(LEAST_DAYS, 'value', 'values')} of {by}"
         notes.append(
-            f"No changes are looked for: that needs two points, with {counted(LEAST_HOSTS, 'host', 'hosts')} or more at most of them."
+            f"With less than {what} it is unknown by how much they differ in what all hosts of one share (weekday, traffic): changes"
+            " are those beyond what hosts differ by."
         )
-    elif by == "day" and count < LEAST_DAYS:
-        notes.append(
-            f"With less than {counted(LEAST_DAYS, 'day', 'days')} it is unknown how much days differ: changes are those beyond what"
-            " hosts differ by."
-        )
-    elif few:
-        notes.append(
-            f"{counted(len(few), 'point has', 'points have')} less than {counted(LEAST_HOSTS, 'host', 'hosts')}."
-        )
+    if few := sum(point.hosts < LEAST_HOSTS for point in total.points):
+        notes.append(f"{counted(few, 'point has', 'points have')} less than {counted(LEAST_HOSTS, 'host', 'hosts')}.")
     return notes
 
 

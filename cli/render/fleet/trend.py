@@ -32,7 +32,7 @@ def fleet_trend_text(trend: FleetTrend, screen: Screen) -> Iterator[str]:
 def _summary(trend: FleetTrend, total: TrendSeries, screen: Screen) -> Iterator[str]:
     what = f"{title(trend.metric)} per {clean(trend.unit)}"
     steps = [f"{_percent(step)} from {clean(step.name)}" for step in total.steps]
-    text = f"{what}: {', '.join(steps)}." if steps else f"No change of {what} beyond what hosts and days differ by."
+    text = f"{what}: {', '.join(steps)}." if steps else f"No significant change of {what}."
     changed = sum(bool(line.steps) for line in trend.lines)
     text += f" Lines that changed: {changed} of {len(trend.lines)}." if trend.lines else ""
     yield from (screen.paint(line, "bold") for line in wrap(text, screen.width))

@@ -73,7 +73,11 @@ def test_sides_can_be_times_and_need_an_exposure(tmp_path: Path, run: Run) -> No
     fleet_of(tmp_path, units)
     split = run("fleet", "diff", "--split", "2024-10-10", "--json", tmp_path).json
     assert [side["traces"] for side in split["sides"]] == [5, 5]
+    # Weekdays and traffic are in no range of a total.
+    assert split["together"] == 0 and "different times" in split["summary"] and "Use --per NAME" in split["summary"]
+    assert "recorded at different times" in " ".join(run("fleet", "diff", *SIDES, tmp_path).out.split())
     per = run("fleet", "diff", *SIDES, "--per", "order", "--json", tmp_path).json
+    assert "Use --per" not in per["summary"] and "Compare the same weekdays." in per["summary"]
     assert per["unit"] == "order"
     assert per["totals"]["cpu_s"]["after"] == pytest.approx(units.values[:, units.side_numbers == 1].sum() / 50)
     ran = run("fleet", "diff", *SIDES, "--per", "request", tmp_path)
@@ -92,6 +96,7 @@ def test_traces_that_recorded_none_of_a_metric_count(metric: str, beside: str, t
     assert (total["before"], total["after"]) == pytest.approx((3.6, 1.8))
     assert total["ratio"] == pytest.approx(0.5) and total["verdict"] == "better"
     trend = run("fleet", "trend", "--by", "version", "--metric", metric, "--json", tmp_path).json
+    assert "With less than 8 values of version it is unknown" in trend["notes"][0]
     assert [(point["value"], point["traces"]) for point in trend["total"]["points"]] == [
         (pytest.approx(3.6), 120),
         (pytest.approx(1.8), 120),
@@ -100,8 +105,9 @@ def test_traces_that_recorded_none_of_a_metric_count(metric: str, beside: str, t
 
 def test_hosts_without_any_count_in_the_total_only(tmp_path: Path, run: Run) -> None:
     # Of 20 traces on different hosts, ten have some before, five after.
-    write_rare(tmp_path, "gc_s", "cpu_s", (2, 4), traces=1, hosts=20)
+    write_rare(tmp_path, "gc_s", "cpu_s", (2, 4), traces=1, hosts=20, days_apart=0)
     document = run("fleet", "diff", *SIDES, "--metric", "gc_s", "--json", tmp_path).json
+    assert document["together"] == 1 and "different times" not in document["summary"]
     total, line = document["totals"]["gc_s"], document["lines"][0]["changes"]["gc_s"]
     assert (total["hosts_before"], line["hosts_before"], line["hosts_after"]) == (20, 10, 5)
     assert (total["ratio"], line["ratio"]) == (pytest.approx(0.5, rel=0.03), pytest.approx(1, rel=0.03))
