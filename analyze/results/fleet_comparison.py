@@ -159,9 +159,9 @@ class Peers:
 class HostCompared:
     """A host, or a line on a host (``file`` not None), among its peers.
 
-    ``value``: its cost for each unit of exposure; ``ratio``: to the median of the peers, of a line apart from what all lines of
-    the host share; ``low``, ``high``: its 95 % interval. ``p``: probability of so large a distance of any host or line by noise
-    alone. ``verdict``: worse (costs more), better, or noise. ``traces``: number of the host's traces.
+    ``value``: its cost for each unit of exposure; ``ratio``: to the mean of the other hosts, of which odd ones are left out; of a
+    line apart from what all lines of the host share; ``low``, ``high``: its 95 % interval. ``p``: probability of so large a
+    distance of any host or line by noise alone. ``verdict``: worse (costs more), better, or noise. ``traces``: number of the host's traces.
     """
 
     host: str

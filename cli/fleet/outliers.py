@@ -26,8 +26,8 @@ By = Annotated[
 def outliers(request: FleetRequest, metric: Metric = "cpu_s", by: By = None) -> Answer[Any]:
     """Show hosts that differ from their peers, and lines that differ on one host.
 
-    Peers have the same version and labels; at least eight are necessary. A host is compared with the median of its peers, and a
-    line apart from what all lines of the host share. Verdicts are adjusted for the number of hosts and lines.
+    Peers have the same version and labels; at least eight are necessary. A host is compared with the mean of its peers, of
+    which odd ones are left out, and a line apart from what all lines of the host share. Verdicts are adjusted for the number of hosts and lines.
 
     Examples:
       scalene-analyze fleet outliers --since 1d /traces

@@ -23,7 +23,7 @@ from .sides import make_peers
 from .tables import Pair, Table, Tables
 from .units import Flags, Integers, Units
 
-#: So many peers are needed. With fewer, a median and the deviations from it say little.
+#: So many peers are needed. With fewer, a mean and the deviations from it say little.
 LEAST_PEERS = 8
 #: The row of a host as a whole.
 WHOLE = -1
@@ -31,7 +31,7 @@ WHOLE = -1
 
 @dataclass(frozen=True)
 class HostEffect:
-    """The distance of a cell (a host among its peers) from the median. ``row``: of the line in the units, or WHOLE."""
+    """The distance of a cell (a host among its peers) from the mean of the others (robust.py). ``row``: of the line in the units, or WHOLE."""
 
     cell: int
     row: int
@@ -39,8 +39,8 @@ class HostEffect:
 
 
 def compared_hosts(units: Units, chosen: Flags) -> tuple[list[HostEffect], list[float | None]]:
-    """The distance of each host, and of each of the ``chosen`` lines on each host, from the median of its side; by side the
-    standard deviation between hosts, None if they are too few."""
+    """The distance of each host, and of each of the ``chosen`` lines on each host, from the mean of the others of its side; by side
+    the standard deviation between hosts, None if they are too few."""
     count, known = len(units.sides), units.costing()
     units = units.only(known)
     runs = units.runs()
