@@ -56,7 +56,11 @@ def _merge(fleet: Path, date: str, batches: Sequence[Path]) -> int:
         sources.append(path)
     if len(sources) < LEAST_OF_EARLIER:
         return 0
-    merged.publish(fleet, date)
+    path = merged.publish(fleet, date)
+    try:
+        layout.keep_name(path)
+    except OSError:  # the sources are still needed; their traces count once
+        return 0
     for path in sources:
         with suppress(OSError):
             path.unlink()

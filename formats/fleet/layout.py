@@ -84,4 +84,17 @@ def make_folder(fleet: Path, batch: Path) -> None:
             raise NotADirectoryError(20, "Not a directory", str(folder))
 
 
-__all__ = ["OWN_FOLDER", "batches", "batches_folder", "date_of", "is_batch", "make_folder", "new_batch", "unfinished"]
+
+def keep_name(batch: Path) -> None:
+    """Returns when a published batch has its name on the disk too, so that a crash cannot take it back. Raises OSError."""
+    folder = os.open(batch.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+__all__ = [
+    *("OWN_FOLDER", "batches", "batches_folder", "date_of", "is_batch", "keep_name", "make_folder", "new_batch"),
+    "unfinished",
+]

@@ -77,7 +77,8 @@ class Batch:
         self._mode &= mode
 
     def publish(self, fleet: Path, date: str) -> Path:
-        """Writes the batch into the fleet: afterwards it is there, complete, or not at all. Returns its path.
+        """Writes the batch into the fleet: afterwards it is there, complete, or not at all. Returns its path. Its contents are
+        on the disk then; its name is after :func:`.layout.keep_name`.
 
         Raises BatchUnwritten when the system refuses.
         """
@@ -112,6 +113,7 @@ class Batch:
                 writer.add_key_value_metadata(metadata)
             file.flush()
             integrity.seal(file.fileno())
+            os.fsync(file.fileno())
 
     def _trace_rows(self, wanted: pa.Schema) -> pa.Table:
         numbers = {"trace": pa.array(range(self.traces), pa.int32())}

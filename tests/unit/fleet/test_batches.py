@@ -144,6 +144,23 @@ def test_small_batches_of_a_day_become_one(tmp_path: Path, monkeypatch: pytest.M
     assert labels == [({"v": "2"},)]
 
 
+def test_a_merge_removes_batches_only_when_the_new_one_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [publish(tmp_path, (trace(number), 1.0), day="2026-11-27") for number in (1, 2)]
+    synced: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        assert all(path.exists() for path in sources)
+        synced.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        if len(synced) == 2:
+            raise OSError(5, "the disk is gone")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert merge.merge_batches(tmp_path, NOW) == 0 and synced == ["file", "folder"]
+    assert all(path.exists() for path in sources) and len(sums(tmp_path)) == 2
+
+
 def test_batches_that_are_removed_while_they_are_read_do_no_harm(tmp_path: Path) -> None:
     paths = [publish(tmp_path, (trace(number), 1.0)) for number in range(3)]
     with open_fleet(tmp_path) as fleet:
