@@ -23,6 +23,7 @@
     │   ├── FleetMissing          the folder does not exist, or may not be read
     │   ├── NotIndexed            there are no summaries of its traces yet
     │   ├── BatchDamaged          a batch of summaries is damaged, or not one of ours
+    │   ├── BatchUnreadable       the system does not let us read a batch
     │   └── BatchUnwritten        summaries could not be written
     ├── TraceWriteError           a trace could not be written; .path names it
     └── NothingRecorded           the program did not run, so an earlier trace was kept
@@ -186,6 +187,15 @@ class BatchDamaged(FleetError):
     sentence = (
         "The summaries in {path} cannot be used: {detail}. Remove this file; `scalene-analyze fleet index` makes the"
         " summaries of the traces that are still there again."
+    )
+
+
+class BatchUnreadable(FleetError):
+    """The system does not let us read a batch of summaries, which may be whole; ``detail`` is its reason."""
+
+    sentence = (
+        "The summaries in {path} cannot be read now: {detail}. Leave the file there: nothing says that it is damaged. Run"
+        " the command as a user who may read it, or again when the disk can be read."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,15 +24,18 @@ _MOST_BYTES = 16 << 20
 
 def merge_batches(fleet: Path, now: datetime | None = None) -> int:
     """Merges small batches, and returns how many were. The new batch is published before the others are removed; in between
-    their traces are there twice, and readers count them once. Raises BatchUnwritten."""
+    their traces are there twice, and readers count them once. Only batches of the same readers become one, and none of
+    other users. Raises BatchUnwritten."""
     today = (now or datetime.now(UTC)).date().isoformat()
-    by_date: dict[str, list[Path]] = {}
+    alike: dict[tuple[str, int, int], list[Path]] = {}
     for batch in layout.batches(fleet):
         with suppress(OSError):
-            if batch.stat().st_size <= SMALL_BYTES:
-                by_date.setdefault(layout.date_of(batch), []).append(batch)
+            status = batch.stat()
+            if status.st_size <= SMALL_BYTES and status.st_uid == os.geteuid():
+                key = layout.date_of(batch), status.st_gid, stat.S_IMODE(status.st_mode)
+                alike.setdefault(key, []).append(batch)
     count = 0
-    for date, batches in by_date.items():
+    for (date, _, _), batches in alike.items():
         if len(batches) >= (LEAST_OF_EARLIER if date < today else LEAST_BATCHES):
             count += _merge(fleet, date, batches)
     return count

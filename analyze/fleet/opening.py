@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ...formats.errors import BatchDamaged, FleetMissing, NotIndexed, OutOfMemory
+from ...formats.errors import BatchDamaged, BatchUnreadable, FleetMissing, NotIndexed, OutOfMemory
 from ...formats.fleet import layout, schema
 from ...formats.fleet.check import open_batch
 from ..trace import memory, queries
@@ -88,7 +88,7 @@ def open_fleet(folder: Path, is_sealed: bool = False, has_copies: bool = False) 
 
     ``is_sealed``: for SQL of a user, which can then neither read nor write any file; ``has_copies``: there is a table
     ``every_trace`` too, with the rows of all batches. Raises FleetMissing, NotIndexed,
-    BatchDamaged and OutOfMemory.
+    BatchDamaged, BatchUnreadable and OutOfMemory.
     """
     found = _opened(folder, is_sealed)
     temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
@@ -119,7 +119,11 @@ def _opened(folder: Path, is_sealed: bool) -> dict[Path, int]:
         raise FleetMissing(folder, (error.strerror or "unknown error").lower()) from error
     for _ in range(_MOST_TRIES):
         found: dict[Path, int] = {}
-        batches = layout.batches(folder)
+        try:
+            batches = layout.batches(folder)
+        except OSError as error:
+            reason = (error.strerror or "unknown error").lower()
+            raise BatchUnreadable(Path(error.filename or folder), reason) from error
         if not batches:
             raise NotIndexed(folder)
         _permit(len(batches))

@@ -6,9 +6,19 @@ import errno
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
-from ..errors import BatchDamaged, NotATrace, NotParquet, TraceCut, TraceEmpty, TraceFileError, TraceTooNew
+from ..errors import (
+    BatchDamaged,
+    BatchUnreadable,
+    NotATrace,
+    NotParquet,
+    TraceCut,
+    TraceEmpty,
+    TraceFileError,
+    TraceTooNew,
+)
 from ..trace.integrity import check_open
 from . import schema
 
@@ -26,17 +36,17 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_S
 def open_batch(path: Path, is_sealed: bool = False) -> int:
     """The descriptor of a batch whose every byte was checked. What removes or replaces the file does not matter after this.
 
-    ``is_sealed``: it is of a copy in memory that nothing can write to, however it is opened again. Raises BatchDamaged, and
-    FileNotFoundError if the file was removed.
+    ``is_sealed``: it is of a copy in memory that nothing can write to, however it is opened again. Raises BatchDamaged,
+    BatchUnreadable if the system refuses, and FileNotFoundError if the file was removed.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
         raise
     except OSError as error:
-        if error.errno == errno.EMFILE:
-            raise
-        raise BatchDamaged(path, (error.strerror or "unknown error").lower()) from error
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+            raise BatchDamaged(path, "it is not a regular file") from error
+        raise BatchUnreadable(path, _refused(path, error)) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BatchDamaged(path, "it is not a regular file")
@@ -46,6 +56,9 @@ def open_batch(path: Path, is_sealed: bool = False) -> int:
     except TraceFileError as error:
         os.close(descriptor)
         raise BatchDamaged(path, _what(error)) from error
+    except OSError as error:
+        os.close(descriptor)
+        raise BatchUnreadable(path, _refused(path, error)) from error
     except BaseException:
         os.close(descriptor)
         raise
@@ -66,6 +79,16 @@ def _sealed(descriptor: int) -> int:
         raise
     os.close(descriptor)
     return copy
+
+
+def _refused(path: Path, error: OSError) -> str:
+    """The system's reason, and who may read the file if that is the reason."""
+    text = (error.strerror or "unknown error").lower()
+    if error.errno in (errno.EACCES, errno.EPERM):
+        with suppress(OSError):
+            status = path.lstat()
+            text += f" (user {status.st_uid} owns it, group {status.st_gid}, mode {stat.S_IMODE(status.st_mode):04o})"
+    return text
 
 
 def _what(error: TraceFileError) -> str:

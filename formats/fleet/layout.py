@@ -84,7 +84,6 @@ def make_folder(fleet: Path, batch: Path) -> None:
             raise NotADirectoryError(20, "Not a directory", str(folder))
 
 
-
 def keep_name(batch: Path) -> None:
     """Returns when a published batch has its name on the disk too, so that a crash cannot take it back. Raises OSError."""
     folder = os.open(batch.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

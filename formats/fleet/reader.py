@@ -17,8 +17,8 @@ from .check import open_batch
 
 
 def traces_of(path: Path) -> list[tuple[dict[str, Any], pa.Table]]:
-    """The row of each trace of a batch, with maps as dicts, and the table of its figures. Raises BatchDamaged, and
-    FileNotFoundError if it was removed."""
+    """The row of each trace of a batch, with maps as dicts, and the table of its figures. Raises BatchDamaged,
+    BatchUnreadable, and FileNotFoundError if it was removed."""
     with os.fdopen(open_batch(path), "rb") as file:
         try:
             table = pq.read_table(file, columns=[column.name for column in schema.COLUMNS])

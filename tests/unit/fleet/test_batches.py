@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import stat
@@ -16,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.analyze.fleet import merge
+from scalene_trace.analyze.fleet.find import find_files
 from scalene_trace.analyze.fleet.opening import SQL_TYPES, open_fleet
 from scalene_trace.analyze.fleet.selection import SelectionError, select_traces, selection_of, time_ns_of
-from scalene_trace.formats.errors import BatchDamaged, FleetMissing, NotIndexed
+from scalene_trace.formats.errors import BatchDamaged, BatchUnreadable, FleetMissing, NotIndexed
 from scalene_trace.formats.fleet import layout, schema
 from scalene_trace.formats.fleet.check import open_batch
 from scalene_trace.formats.fleet.reader import traces_of
@@ -205,6 +207,62 @@ def test_a_fleet_without_summaries_says_how_to_make_them(tmp_path: Path) -> None
         open_fleet(tmp_path)
     with pytest.raises(FleetMissing, match="no such file"):
         open_fleet(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EIO, errno.ESTALE, errno.EMFILE])
+def test_a_batch_that_the_system_does_not_let_us_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    path = publish(tmp_path, (trace(1), 1.0))
+    real = os.open
+
+    def refusing(name: Any, *more: Any) -> int:
+        if Path(name) == path:
+            raise OSError(reason, os.strerror(reason))
+        return real(name, *more)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(BatchUnreadable, match=os.strerror(reason).lower()) as caught:
+        open_fleet(tmp_path)
+    assert "emove" not in str(caught.value) and ("mode 0600" in str(caught.value)) == (reason == errno.EACCES)
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "group", "wanted"),
+    [
+        (0o755, 0o644, 0, 0o644),
+        (0o755, 0o640, 0, 0o640),
+        (0o700, 0o644, 0, 0o600),
+        (0o750, 0o644, 0, 0o640),
+        (0o755, 0o640, 1, 0o600),
+        (0o755, 0o644, 1, 0o644),
+        (0o755, 0o604, 1, 0o600),
+    ],
+)
+def test_who_cannot_reach_a_trace_does_not_get_its_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: int, file: int, group: int, wanted: int
+) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.parquet").touch()
+    (tmp_path / "deep" / "a.parquet").chmod(file)
+    (tmp_path / "deep").chmod(folder)
+    own = (tmp_path / "deep").stat().st_gid
+    monkeypatch.setattr(os, "getegid", lambda: own + group)
+    (found,) = find_files(tmp_path)
+    assert found.mode == wanted
+
+
+def test_batches_of_other_readers_are_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, mode in enumerate((0o600, 0o640, 0o644)):
+        publish(tmp_path, (trace(number), 1.0), day="2026-11-27", mode=mode)
+    assert merge.merge_batches(tmp_path, NOW) == 0
+    publish(tmp_path, (trace(4), 1.0), day="2026-11-27", mode=0o640)
+    own = os.geteuid()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: own + 1)
+        assert merge.merge_batches(tmp_path, NOW) == 0
+    assert merge.merge_batches(tmp_path, NOW) == 2
 
 
 @pytest.mark.parametrize("place", [2, 60, -30, -1])
