@@ -36,11 +36,13 @@ Progress = Callable[[int, int], None]  #: how many files are done, and how many 
 
 @dataclass(frozen=True)
 class Published:
-    """What became of files: how many were read and could not be read, and how many batches they are in."""
+    """What became of files: how many were read and could not be read, how many batches they are in, and how many are left for
+    the next run, because the system failed or they changed meanwhile."""
 
     traces: int
     unreadable: int
     batches: int
+    left: int = 0
 
 
 #: Makes and publishes the summaries of files of a fleet, and tells its progress.
@@ -57,7 +59,8 @@ def publish(folder: Path, files: Sequence[Found], progress: Progress) -> Publish
             progress(done, len(files))
     finally:  # what is done is kept when the user stops it
         publisher.finish()
-    return Published(done - publisher.unreadable, publisher.unreadable, publisher.batches)
+    read = done - publisher.unreadable - publisher.left
+    return Published(read, publisher.unreadable, publisher.batches, len(files) - read - publisher.unreadable)
 
 
 def index_fleet(
@@ -78,7 +81,7 @@ def index_fleet(
     new = [file for file in files if file.key not in known]
     progress(0, len(new))
     made = published_by(folder, new, progress) if new else Published(0, 0, 0)
-    merged = merge_batches(folder)
+    merged = merge_batches(folder, present={file.name for file in files})
     return Indexed(
         folder=str(folder),
         files=len(files),
@@ -88,6 +91,7 @@ def index_fleet(
         batches=made.batches,
         merged=merged,
         seconds=time.monotonic() - start_s,
+        left=made.left,
     )
 
 
@@ -125,13 +129,16 @@ class _Publisher:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._start()
-        self.batches = self.unreadable = 0
+        self.batches = self.unreadable = self.left = 0
 
     def _start(self) -> None:
         self._batch, self._begun_s = Batch(), time.monotonic()
 
     def add(self, file: Found, summary: Summary) -> None:
-        """Takes the summary of a file."""
+        """Takes the summary of a file. One that the system did not let us read is left for the next run."""
+        if summary.is_passing:
+            self.left += 1
+            return
         of_file = {"path": file.name, "size_bytes": file.size_bytes, "mtime_ns": file.mtime_ns}
         if summary.reason is None:
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +22,11 @@ SMALL_BYTES = 2 << 20
 _MOST_BYTES = 16 << 20
 
 
-def merge_batches(fleet: Path, now: datetime | None = None) -> int:
+def merge_batches(fleet: Path, now: datetime | None = None, present: Collection[str] | None = None) -> int:
     """Merges small batches, and returns how many were. The new batch is published before the others are removed; in between
     their traces are there twice, and readers count them once. Only batches of the same readers become one, and none of
-    other users. Raises BatchUnwritten."""
+    other users. ``present``: the names of the files that the fleet has; what is said of others that could not be read is
+    dropped. Raises BatchUnwritten."""
     today = (now or datetime.now(UTC)).date().isoformat()
     alike: dict[tuple[str, int, int], list[Path]] = {}
     for batch in layout.batches(fleet):
@@ -37,11 +38,11 @@ def merge_batches(fleet: Path, now: datetime | None = None) -> int:
     count = 0
     for (date, _, _), batches in alike.items():
         if len(batches) >= (LEAST_OF_EARLIER if date < today else LEAST_BATCHES):
-            count += _merge(fleet, date, batches)
+            count += _merge(fleet, date, batches, present)
     return count
 
 
-def _merge(fleet: Path, date: str, batches: Sequence[Path]) -> int:
+def _merge(fleet: Path, date: str, batches: Sequence[Path], present: Collection[str] | None) -> int:
     merged, sources, size = Batch(), list[Path](), 0
     seen: set[str] = set()
     for path in batches:
@@ -54,12 +55,13 @@ def _merge(fleet: Path, date: str, batches: Sequence[Path]) -> int:
             continue
         for row, figures in traces:
             key = repr((row["trace_id"], row["path"], row["size_bytes"], row["mtime_ns"]))
-            if key not in seen:
+            is_gone = present is not None and row["reason"] is not None and row["path"] not in present
+            if key not in seen and not is_gone:
                 seen.add(key)
                 merged.add_table(row, figures, status.st_mode & 0o777)
         size += status.st_size
         sources.append(path)
-    if len(sources) < LEAST_OF_EARLIER:
+    if len(sources) < LEAST_OF_EARLIER or not merged.traces:
         return 0
     path = merged.publish(fleet, date)
     try:

@@ -6,7 +6,9 @@ reason.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...formats.errors import TraceError, TraceFileError
+from ...formats.errors import OutOfMemory, TraceChanged, TraceError, TraceFileError
 from ...formats.trace.integrity import check_trace
 from ..leaks.leaks import find_leaks
 from ..report.cuda import add_devices, have_calls
@@ -41,18 +43,25 @@ _MOST_PROGRAM, _MOST_MARK, _MOST_REASON, _MOST_LABELS, _MOST_MARKS = 200, 200, 1
 _MOST_LABEL_BYTES, _MOST_HOST = 256, 256
 _MOST_NUMBER = 2**63 - 1
 _LABEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+#: With these DuckDB says that the system failed, and nothing about a file.
+_SYSTEMS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT),
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Summary:
     """What a trace was reduced to. ``trace``: columns of its row (formats/fleet/schema.py) without those of the file;
-    ``figures``: columns of its figures. ``reason``: why it could not be read; then the others are empty."""
+    ``figures``: columns of its figures. ``reason``: why it could not be read; then the others are empty. ``is_passing``: that
+    is a failure of the system (no space, no memory, no permission), which says nothing about the file."""
 
     path: Path
     trace: Mapping[str, Any]
     figures: Columns
     reason: str | None = None
+    is_passing: bool = False
 
 
 def summaries(paths: Sequence[Path]) -> Iterator[Summary]:
@@ -63,7 +72,7 @@ def summaries(paths: Sequence[Path]) -> Iterator[Summary]:
     except TraceError as error:
         failed = error
     except Exception as error:
-        failed = bug(error)
+        failed = _failed(error)
     if len(paths) == 1:
         yield unread(paths[0], failed)
         return
@@ -91,7 +100,18 @@ def _why_not(path: Path) -> TraceError | None:
         check_trace(path)
     except TraceError as error:
         return error
+    except OSError as error:
+        return _failed(error)
     return None
+
+
+def _failed(error: Exception) -> TraceError:
+    """What is said of a trace that was not reduced because of ``error``."""
+    if not _is_systems(error):
+        return bug(error)
+    failed = TraceError(f"The system failed ({type(error).__name__}: {error}).")
+    failed.__cause__ = error
+    return failed
 
 
 def bug(error: Exception) -> TraceError:
@@ -101,7 +121,22 @@ def bug(error: Exception) -> TraceError:
 
 def unread(path: Path, error: TraceError) -> Summary:
     """The summary of a file that could not be read."""
-    return Summary(path, {}, {}, valid(str(error))[:_MOST_REASON])
+    cause: BaseException | None = error
+    is_passing = isinstance(error, TraceChanged)
+    while cause is not None and not is_passing:
+        is_passing, cause = _is_systems(cause), cause.__cause__
+    return Summary(path, {}, {}, valid(str(error))[:_MOST_REASON], is_passing)
+
+
+def _is_systems(error: BaseException) -> bool:
+    """Is this a failure of the system, which may be gone at the next run, and no finding about the contents of a file?"""
+    import duckdb
+
+    if isinstance(error, duckdb.IOException):
+        return any(os.strerror(each) in str(error) for each in _SYSTEMS)
+    return isinstance(
+        error, (OSError, MemoryError, OutOfMemory, duckdb.OutOfMemoryException, duckdb.InterruptException)
+    )
 
 
 def valid(text: str) -> str:

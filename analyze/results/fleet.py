@@ -67,7 +67,8 @@ class FleetTrace:
 @dataclass(frozen=True)
 class Indexed:
     """What an indexer did. ``files``: that it found; ``known``: of these, those that had a summary; ``traces``: that got one;
-    ``unreadable``: those that could not be read; ``batches``: that it published; ``merged``: that it merged into others."""
+    ``unreadable``: those that could not be read; ``batches``: that it published; ``merged``: that it merged into others;
+    ``left``: files that the next run reads, because the system failed (no space, no permission) or they changed."""
 
     folder: str
     files: int
@@ -77,6 +78,7 @@ class Indexed:
     batches: int
     merged: int
     seconds: float
+    left: int = 0
 
 
 @dataclass(frozen=True)

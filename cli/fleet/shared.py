@@ -185,4 +185,5 @@ def notices(fleet: Coverage) -> Iterator[str]:
         yield "No trace is selected. `scalene-analyze fleet traces` lists all of them."
     if fleet.unreadable:
         files = counted(fleet.unreadable, "file could not be read and is", "files could not be read and are")
-        yield f"{files} in no figure; `scalene-analyze fleet traces --unreadable` says why."
+        ways = "`scalene-analyze fleet traces --unreadable` says why, `scalene-analyze fleet index --retry` tries again"
+        yield f"{files} in no figure; {ways}."

@@ -42,9 +42,12 @@ def traces_text(table: FleetTable, screen: Screen) -> Iterator[str]:
 
 
 def indexed_text(done: Indexed) -> Iterator[str]:
-    """What an indexer did, in one or two sentences."""
+    """What an indexer did, in a few sentences."""
     text = f"{clean(done.folder)}: {counted(done.files, 'file', 'files')}, {done.known:,} known before."
     text += f" {counted(done.traces, 'trace', 'traces')} summarized in {seconds(done.seconds)}."
     if done.unreadable:
-        text += f" {counted(done.unreadable, 'file', 'files')} could not be read: `scalene-analyze fleet traces --unreadable` says why."
+        text += f" {counted(done.unreadable, 'file', 'files')} could not be read: `scalene-analyze fleet traces --unreadable` says why, and --retry reads them again."
+    if done.left:
+        left = counted(done.left, "file is", "files are")
+        text += f" {left} left for the next run: the system failed (no space, memory or permission), or they changed."
     yield text

@@ -304,9 +304,13 @@ def test_what_could_not_be_read_is_read_again_if_asked(
     path = small_trace(tmp_path / "a.parquet")
     (tmp_path / "b.parquet.spool").mkdir()
     small_trace(tmp_path / "b.parquet.spool" / "trace.parquet")  # of a recording that is under way
-    reason = [Summary(path, {}, {}, "out of memory")]
+    reason = [Summary(path, {}, {}, "no space", is_passing=True)]
     monkeypatch.setattr(indexing, "summaries", lambda paths: iter(reason))
-    assert run("fleet", "index", "--json", tmp_path).json["unreadable"] == 1
+    done = run("fleet", "index", "--json", tmp_path).json
+    assert (done["traces"], done["unreadable"], done["left"], done["batches"]) == (0, 0, 1, 0)
+    assert "1 file is left for the next run" in run("fleet", "index", tmp_path).out
+    reason[0] = Summary(path, {}, {}, "it is damaged")
+    assert "--retry" in run("fleet", "index", tmp_path).out
     monkeypatch.undo()
     assert run("fleet", "index", "--json", tmp_path).json["known"] == 1
     assert run("fleet", "index", "--json", "--retry", tmp_path).json["traces"] == 1

@@ -253,6 +253,15 @@ def test_who_cannot_reach_a_trace_does_not_get_its_summary(
     assert found.mode == wanted
 
 
+def test_a_merge_drops_the_reasons_of_files_that_are_gone(tmp_path: Path) -> None:
+    for number, name in enumerate(("here", "gone")):
+        publish(tmp_path, (trace(number, path=name, reason="cut"), 0.0), (trace(9), 1.0), day="2026-11-27")
+    assert merge.merge_batches(tmp_path, NOW, present={"here"}) == 2
+    with open_fleet(tmp_path) as fleet:
+        rows = fleet.connection.execute("SELECT path FROM fleet_traces ORDER BY path").fetchall()
+    assert rows == [("9.parquet",), ("here",)]
+
+
 def test_batches_of_other_readers_are_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, mode in enumerate((0o600, 0o640, 0o644)):
         publish(tmp_path, (trace(number), 1.0), day="2026-11-27", mode=mode)

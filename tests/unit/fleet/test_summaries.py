@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from scalene_trace.analyze.fleet.reduce import Summary, labels_of, summaries
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.report import DeviceCopies, Function, Line, Report, Totals, Waits
 from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.formats.errors import OutOfMemory, TraceDamaged, TraceMissing
 from scalene_trace.formats.fleet.schema import OTHER_STACKS
 from tests.support import random_traces
 from tests.support.example_traces import APP, HOSTILE, rich_trace, small_trace
@@ -215,6 +217,31 @@ def test_a_trace_that_makes_the_analysis_fail_gets_a_reason(tmp_path: Path, monk
     monkeypatch.setattr("scalene_trace.analyze.fleet.reduce.figures", failing)
     found = {each.path: each for each in summaries([good, bad])}
     assert found[good].reason is None and "KeyError" in (found[bad].reason or "")
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_passing"),
+    [
+        (OSError(28, "No space left on device"), True),
+        (OutOfMemory(7), True),
+        (TraceMissing(Path("t"), "stale file handle"), True),
+        (duckdb.IOException("IO Error: Could not write: No space left on device"), True),
+        (duckdb.IOException("IO Error: not enough bytes"), False),
+        (TraceDamaged(Path("t"), "bits"), False),
+        (KeyError("bug"), False),
+    ],
+)
+def test_failures_of_the_system_are_no_findings_about_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception, is_passing: bool
+) -> None:
+    if isinstance(failure, TraceMissing):
+        failure.__cause__ = OSError(116, "Stale file handle")
+
+    def failing(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("scalene_trace.analyze.fleet.reduce.open_traces", failing)
+    assert [each.is_passing for each in summaries([tmp_path / "t.parquet"])] == [is_passing]
 
 
 def test_long_names_of_a_hostile_trace_are_cut(tmp_path: Path) -> None:
