@@ -143,7 +143,8 @@ class _Maker:
         if values.get("cpu_s") is not None:
             values["cpu_percent"] = 100 * values["cpu_s"] / self.cpu_s if self.cpu_s else 0.0
             exposure = self._coverage.exposure
-            values["cpu_s_per"] = values["cpu_s"] / exposure if exposure else None
+            exposed = figures["cpu_s"]["exposed"] if "cpu_s" in figures else 0.0
+            values["cpu_s_per"] = exposed / exposure if exposure else None
         return kind(**values)
 
     def _value(self, name: str, figures: Mapping[str, Mapping[str, Any]]) -> float | int | None:

@@ -87,11 +87,12 @@ def _parameters(selection: FleetSelection) -> dict[str, Any]:
 
 def coverage(fleet: Fleet, selection: FleetSelection, table: str = "selected_traces") -> Coverage:
     """What an answer over the table of selected traces is about."""
-    sql = f"""SELECT count(*), count(DISTINCT host), count(DISTINCT version), sum(exposure), min(day), max(day)
+    sql = f"""SELECT count(*), count(DISTINCT host), count(DISTINCT version), sum(CASE WHEN exposure > 0 THEN exposure END), min(day), max(day),
+            count(*) - count(CASE WHEN exposure > 0 THEN 1 END)
         FROM {table}"""
-    ((traces, hosts, versions, exposure, first, last),) = fleet.connection.execute(sql).fetchall()
+    ((traces, hosts, versions, exposure, first, last, without),) = fleet.connection.execute(sql).fetchall()
     folder = fleet.name or str(fleet.folder)
-    return Coverage(folder, traces, hosts, versions, exposure, selection.per, first, last, fleet.unreadable)
+    return Coverage(folder, traces, hosts, versions, exposure, selection.per, first, last, fleet.unreadable, without)
 
 
 def described(selection: FleetSelection) -> dict[str, Any]:

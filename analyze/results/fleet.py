@@ -12,7 +12,8 @@ from .base import to_json
 class Coverage:
     """What an answer is about. ``folder``: the fleet's; ``traces``: the selected ones that were read; ``hosts``, ``versions``:
     how many different ones they have; ``exposure``: their recorded hours, or with ``per`` the number of marks with that
-    text; ``first_day``, ``last_day``: of their starts, in UTC; ``unreadable``: files of the fleet that could not be read."""
+    text; ``first_day``, ``last_day``: of their starts, in UTC; ``unreadable``: files of the fleet that could not be read;
+    ``without_exposure``: selected traces without that mark, or of unknown duration, which are in no figure per exposure."""
 
     folder: str
     traces: int
@@ -23,6 +24,7 @@ class Coverage:
     first_day: str | None
     last_day: str | None
     unreadable: int
+    without_exposure: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Indexed:
 class FleetFigures:
     """Figures of several traces together. Sums are of :class:`..report.Line`, and named as there; None = in no trace.
 
-    ``cpu_s_per``: CPU time for each recorded hour, or for each mark that was asked for. ``samples``: ticks behind ``cpu_s``.
+    ``cpu_s_per``: CPU time for each recorded hour, or for each mark that was asked for, in the traces that have it. ``samples``: ticks behind ``cpu_s``.
     """
 
     cpu_s: float | None = None

@@ -183,6 +183,11 @@ def notices(fleet: Coverage) -> Iterator[str]:
     """What a reader should know of an answer beside it."""
     if not fleet.traces:
         yield "No trace is selected. `scalene-analyze fleet traces` lists all of them."
+    if fleet.without_exposure:
+        count = f"{fleet.without_exposure:,} of {counted(fleet.traces, 'selected trace', 'selected traces')}"
+        verb = "has" if fleet.without_exposure == 1 else "have"
+        lacks = "no known duration" if fleet.per is None else f"no mark {fleet.per!r}"
+        yield f"{count} {verb} {lacks}: what is divided by it is of the others only."
     if fleet.unreadable:
         files = counted(fleet.unreadable, "file could not be read and is", "files could not be read and are")
         ways = "`scalene-analyze fleet traces --unreadable` says why, `scalene-analyze fleet index --retry` tries again"

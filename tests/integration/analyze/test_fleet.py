@@ -93,6 +93,7 @@ def test_a_line_that_moved_is_one_row(fleet: Path, run: Any) -> None:
         "first_day": "2026-01-02",
         "last_day": "2026-01-02",
         "unreadable": 1,
+        "without_exposure": 0,
     }
     (row,) = [each for each in done.json["lines"] if each["source"] == "return crunch()"]
     assert (row["line"] in (4, 31)) and (row["traces"], row["hosts"], row["samples"]) == (2, 2, 7)

@@ -15,12 +15,14 @@
 --   variance: its sums over the traces
 --   samples: its sums over the traces
 --   highest: the highest of a single trace
+--   exposed: its sums over the traces that have an exposure
 --   traces: how many traces have it
 --   last_day: the last day on which it was recorded
 -- Order: none
 WITH parts AS (
     SELECT file, line, text, function, first_line, metric, sum(value) AS value, sum(variance) AS variance,
-        sum(samples) AS samples, max(value) AS highest, count(*) AS traces, max(day) AS last_day
+        sum(samples) AS samples, max(value) AS highest,
+        sum(CASE WHEN exposure > 0 THEN value ELSE 0 END) AS exposed, count(*) AS traces, max(day) AS last_day
     FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
     WHERE scope = $scope GROUP BY file, line, text, function, first_line, metric
 ), candidates AS (
@@ -34,6 +36,6 @@ WITH parts AS (
 SELECT p.file, p.line, p.text, p.function AS named,
     CASE WHEN p.line IS NULL THEN p.function ELSE o.function END AS function,
     CASE WHEN p.line IS NULL THEN p.first_line ELSE o.first_line END AS first_line,
-    metric, value, variance, samples, highest, traces, last_day
+    metric, value, variance, samples, highest, exposed, traces, last_day
 FROM parts p LEFT JOIN owners o ON o.place = 1 AND p.file = o.file AND p.line = o.line
     AND p.text IS NOT DISTINCT FROM o.text

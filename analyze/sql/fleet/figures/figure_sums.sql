@@ -19,10 +19,11 @@
 --   variance: its sums over the traces
 --   samples: its sums over the traces
 --   highest: the highest of a single trace
+--   exposed: its sums over the traces that have an exposure
 -- Order: place, then metric
 WITH sums AS (
     SELECT file, function, text, line - first_line AS distance, metric, sum(value) AS value,
-        sum(variance) AS variance, sum(samples) AS samples, max(highest) AS highest
+        sum(variance) AS variance, sum(samples) AS samples, max(highest) AS highest, sum(exposed) AS exposed
     FROM figure_parts GROUP BY file, function, text, line - first_line, metric
 ), places AS (
     SELECT file, function, text, line - first_line AS distance, max_by(line, last_day) AS line,
@@ -35,7 +36,7 @@ WITH sums AS (
     FROM places
 )
 SELECT r.place, r.file, r.line, r.function, r.first_line, r.text, r.distance, r.traces, m.metric, m.value,
-    m.variance, m.samples, m.highest
+    m.variance, m.samples, m.highest, m.exposed
 FROM ranked r JOIN sums m ON m.file IS NOT DISTINCT FROM r.file AND m.function IS NOT DISTINCT FROM r.function
     AND m.text IS NOT DISTINCT FROM r.text AND m.distance IS NOT DISTINCT FROM r.distance
 WHERE r.place <= $most OR r.file IS NULL
