@@ -76,15 +76,15 @@ def build_report(
     )
     most = _ALL if sort is not None or limit is None else limit
     sums = _rows(queries.rows(connection, "figure_sums", by=by, most=most))
-    hosts = {tuple(key): count for *key, count in queries.run(connection, "figure_hosts", scope=scope, by=by)}
+    having = queries.run(connection, "figure_hosts", scope=scope, by=by)
+    counts = {tuple(key): (traces, hosts) for *key, traces, hosts in having}
     maker = _Maker({row["metric"]: row for row in queries.rows(connection, "total_sums")}, coverage)
     made = [
         maker.row(
             row,
             each.figures,
             **each.place,
-            traces=each.traces,
-            hosts=hosts.get((each.place["file"], each.place["function"], each.place["source"], each.distance), 0),
+            **dict(zip(("traces", "hosts"), counts.get(each.key, (0, 0)), strict=True)),
         )
         for each in sums
         if each.place["file"] is not None
@@ -106,7 +106,7 @@ class _Sum:
             "first_line": row["first_line"],
             "source": row["text"],
         }
-        self.distance, self.traces = row["distance"], int(row["traces"])
+        self.key = tuple(row[name] for name in ("file", "function", "text", "distance"))
         self.figures: dict[str, Mapping[str, Any]] = {}
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from scalene_trace.analyze.fleet.opening import open_fleet
-from scalene_trace.analyze.fleet.report import build_report
+from scalene_trace.analyze.fleet.report import build_leaks, build_report
 from scalene_trace.analyze.fleet.selection import coverage, select_traces, selection_of
+from scalene_trace.analyze.fleet.traces import build_traces
 from scalene_trace.analyze.results.fleet import FleetReport
 from scalene_trace.cli.fleet.shared import notices
 from scalene_trace.formats.fleet.schema import FIGURE_COLUMNS
@@ -52,3 +53,34 @@ def test_figures_per_exposure_are_of_the_traces_that_have_one(tmp_path: Path) ->
         "2 of 3 selected traces have no mark 'request': what is divided by it is of the others only."
     ]
     assert "1 of 3 selected traces has no known duration" in "".join(notices(by_hour.fleet))
+
+
+def test_the_traces_of_a_line_are_as_many_as_its_row_says(tmp_path: Path) -> None:
+    """In one trace, a lambda is the function of the line."""
+    others = [({}, [figure(5.0), figure(1.0, metric="wait_s")])] * 2
+    fleet_of(tmp_path, *others, ({}, [figure(9.0, function="f.<locals>.<lambda>", first_line=3)]))
+    (row,) = report_of(tmp_path).rows
+    with open_fleet(tmp_path) as fleet:
+        select_traces(fleet, selection_of())
+        behind = build_traces(fleet, file="a.py", line=3)
+    assert (row.function, row.traces, row.cpu_s) == ("f", 3, 19.0)
+    assert len(behind) == 3 and sum(each.value or 0.0 for each in behind) == 19.0
+
+
+def test_functions_of_one_name_in_one_trace_are_in_one_trace(tmp_path: Path) -> None:
+    getter = figure(1.0, "function", line=None, function="C.x", text="def x(self):", first_line=4)
+    fleet_of(tmp_path, ({}, [getter, getter | {"first_line": 8}]), ({}, [getter]))
+    (row,) = report_of(tmp_path, "functions").rows
+    assert (row.traces, row.hosts, row.cpu_s) == (2, 2, 3.0)
+
+
+def test_a_leak_that_moved_is_one_row(tmp_path: Path) -> None:
+    def leak(rate: float, **place: Any) -> list[dict[str, Any]]:
+        return [figure(rate, "leak", "bytes_per_s", **place), figure(8.0, "leak", "mallocs", **place)]
+
+    fleet_of(tmp_path, ({}, leak(1.0)), ({}, leak(3.0, line=33, first_line=32)))
+    with open_fleet(tmp_path) as fleet:
+        select_traces(fleet, selection_of())
+        (row,) = build_leaks(fleet)
+    assert (row.line, row.first_line, row.traces, row.hosts, row.mallocs) == (33, 32, 2, 2, 16)
+    assert (row.bytes_per_s, row.most_bytes_per_s) == (2.0, 3.0)

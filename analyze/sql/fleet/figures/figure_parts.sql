@@ -16,7 +16,6 @@
 --   samples: its sums over the traces
 --   highest: the highest of a single trace
 --   exposed: its sums over the traces that have an exposure
---   traces: how many traces have it
 --   last_day: the last day on which it was recorded
 -- Order: none
 WITH parts AS (
@@ -36,6 +35,6 @@ WITH parts AS (
 SELECT p.file, p.line, p.text, p.function AS named,
     CASE WHEN p.line IS NULL THEN p.function ELSE o.function END AS function,
     CASE WHEN p.line IS NULL THEN p.first_line ELSE o.first_line END AS first_line,
-    metric, value, variance, samples, highest, exposed, traces, last_day
+    metric, value, variance, samples, highest, exposed, last_day
 FROM parts p LEFT JOIN owners o ON o.place = 1 AND p.file = o.file AND p.line = o.line
     AND p.text IS NOT DISTINCT FROM o.text

@@ -13,7 +13,6 @@
 --   first_line: as in figure_parts; where it stood on the last day
 --   text: as in figure_parts; where it stood on the last day
 --   distance: of the line from the first line of the function; NULL = of functions
---   traces: in how many traces it has the figure that decides the order
 --   metric: name of a figure
 --   value: its sums over the traces
 --   variance: its sums over the traces
@@ -26,16 +25,16 @@ WITH sums AS (
         sum(variance) AS variance, sum(samples) AS samples, max(highest) AS highest, sum(exposed) AS exposed
     FROM figure_parts GROUP BY file, function, text, line - first_line, metric
 ), places AS (
-    SELECT file, function, text, line - first_line AS distance, max_by(line, last_day) AS line,
-        max_by(first_line, last_day) AS first_line, sum(CASE WHEN metric = $by THEN value ELSE 0 END) AS value,
-        sum(CASE WHEN metric = $by THEN traces ELSE 0 END) AS traces
+    SELECT file, function, text, line - first_line AS distance, max_by(line, coalesce(last_day, '')) AS line,
+        max_by(first_line, coalesce(last_day, '')) AS first_line,
+        sum(CASE WHEN metric = $by THEN value ELSE 0 END) AS value
     FROM figure_parts GROUP BY file, function, text, line - first_line
 ), ranked AS (
     SELECT *, row_number() OVER (
         ORDER BY CASE WHEN file IS NULL THEN 1 ELSE 0 END, value DESC, file, line, first_line, function, text) AS place
     FROM places
 )
-SELECT r.place, r.file, r.line, r.function, r.first_line, r.text, r.distance, r.traces, m.metric, m.value,
+SELECT r.place, r.file, r.line, r.function, r.first_line, r.text, r.distance, m.metric, m.value,
     m.variance, m.samples, m.highest, m.exposed
 FROM ranked r JOIN sums m ON m.file IS NOT DISTINCT FROM r.file AND m.function IS NOT DISTINCT FROM r.function
     AND m.text IS NOT DISTINCT FROM r.text AND m.distance IS NOT DISTINCT FROM r.distance
