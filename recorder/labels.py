@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 
+from ..formats.labels import MOST_BYTES, MOST_LABELS, has_control, is_name
+from ..formats.units import counted
 from .errors import UsageError
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-_MOST_BYTES = 256
 _EXAMPLE = "service=shop"
 
 
@@ -21,6 +19,9 @@ def labels_of(option: str, texts: Sequence[str]) -> dict[str, str]:
         if name in labels:
             raise UsageError(f"{option} {name} is given twice. Give each name once.")
         labels[name] = value
+    if len(labels) > MOST_LABELS:
+        given = counted(len(labels), "label", "labels")
+        raise UsageError(f"There are {given} ({option}). A trace holds {MOST_LABELS} at most: leave some out.")
     return labels
 
 
@@ -28,7 +29,7 @@ def _label(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"{option} {text!r} has no value. Write a name and a value, like {option} {_EXAMPLE}.")
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise UsageError(
             f"{option} {name!r} is no name of a label. It has lower-case letters, digits and _, begins with a letter, and has "
             f"at most 64 characters, like {option} {_EXAMPLE}."
@@ -39,10 +40,10 @@ def _label(option: str, text: str) -> tuple[str, str]:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise UsageError(f"The value of {option} {name} is not UTF-8. Write it in UTF-8.") from None
-    if size > _MOST_BYTES:
+    if size > MOST_BYTES:
         raise UsageError(
-            f"The value of {option} {name} has {size:,} bytes in UTF-8. It can have {_MOST_BYTES}: shorten it."
+            f"The value of {option} {name} has {size:,} bytes in UTF-8. It can have {MOST_BYTES}: shorten it."
         )
-    if any(unicodedata.category(each) == "Cc" for each in value):
+    if has_control(value):
         raise UsageError(f"The value of {option} {name} has a control character, such as a line feed. Leave it out.")
     return name, value

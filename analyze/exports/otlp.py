@@ -8,11 +8,11 @@ package opentelemetry-proto; the names of attributes are those of the semantic c
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
+from ...formats.labels import labels_in
 from .shared.profile import METRICS, Frame, Profile, Value, losses_text, started_ns
 from .shared.protobuf import Strings, chosen, chunk, fixed64, number, packed, string
 from .shared.text import plain
@@ -119,7 +119,7 @@ def _resource(profile: Profile, trace: int) -> bytes:
     """The resource of a trace: its labels, host and interpreter."""
     info, settings = profile.traces[trace - 1], profile.settings[trace - 1]
     found: dict[str, Attribute] = {"service.name": "unknown_service:python"}
-    found |= {_LABELS.get(name, name): plain(value) for name, value in _labels(settings.get("labels")).items()}
+    found |= {_LABELS.get(name, name): plain(value) for name, value in labels_in(settings.get("labels")).items()}
     found["process.runtime.name"] = "cpython"
     for name, value in (("process.runtime.version", info.python), ("host.name", settings.get("hostname"))):
         if value:
@@ -128,16 +128,6 @@ def _resource(profile: Profile, trace: int) -> bytes:
         found["process.command_args"] = [plain(word) for word in info.command]
     found["scalene.trace_id"] = plain(info.trace_id)
     return chunk(1, b"".join(chunk(1, string(1, name) + chunk(2, _any(value))) for name, value in found.items()))
-
-
-def _labels(text: str | None) -> dict[str, str]:
-    """The labels of a trace by name; none where the setting is not an object of texts."""
-    try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    pairs = found.items() if isinstance(found, dict) else ()
-    return {plain(name): value for name, value in pairs if isinstance(value, str)}
 
 
 def _scope(profile: Profile, trace: int, values: ByTrace, dictionary: _Dictionary) -> bytes:

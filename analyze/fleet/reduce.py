@@ -7,9 +7,7 @@ reason.
 from __future__ import annotations
 
 import errno
-import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import OutOfMemory, TraceChanged, TraceError, TraceFileError
+from ...formats.labels import labels_in
 from ...formats.trace.integrity import check_trace
 from ..leaks.leaks import find_leaks
 from ..report.cuda import add_devices, have_calls
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from ..report.row_index import Row
 
 _ALL = Selection()
-#: What a summary keeps of a trace: characters of a command, of a mark and of a reason; labels, different marks.
-_MOST_PROGRAM, _MOST_MARK, _MOST_REASON, _MOST_LABELS, _MOST_MARKS = 200, 200, 1_000, 64, 1_000
-_MOST_LABEL_BYTES, _MOST_HOST = 256, 256
+#: What a summary keeps of a trace: characters of a command, of a mark, of a reason and of a host; different marks.
+_MOST_PROGRAM, _MOST_MARK, _MOST_REASON, _MOST_HOST, _MOST_MARKS = 200, 200, 1_000, 256, 1_000
 _MOST_NUMBER = 2**63 - 1
-_LABEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 #: With these DuckDB says that the system failed, and nothing about a file.
 _SYSTEMS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EROFS),
@@ -273,7 +270,7 @@ def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str,
     return {
         "trace_id": info.trace_id,
         "host": None if (host := settings.get("hostname")) is None else host[:_MOST_HOST],
-        "labels": labels_of(settings.get("labels")),
+        "labels": labels_in(settings.get("labels")),
         "start_ns": _start_ns(info.started_at),
         "wall_ns": whole_number(settings.get("wall_ns")),
         "python": info.python,
@@ -282,21 +279,6 @@ def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str,
         "losses": min(sum(loss.count for loss in info.losses if loss.severity != "info"), _MOST_NUMBER),
         "marks": dict(marks),
     }
-
-
-def labels_of(text: str | None) -> dict[str, str]:
-    """The labels in a setting of this text: a JSON object of texts. What the recorder would have refused is left out."""
-    try:
-        found = json.loads(text) if text is not None else {}
-    except (ValueError, RecursionError):
-        return {}
-    pairs = found.items() if isinstance(found, dict) else ()
-    good = [(name, value) for name, value in pairs if _LABEL_NAME.fullmatch(name) and _is_label(value)]
-    return dict(good[:_MOST_LABELS])
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value.encode("utf-8", "replace")) <= _MOST_LABEL_BYTES
 
 
 def _start_ns(text: str | None) -> int | None:

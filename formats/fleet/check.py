@@ -87,7 +87,7 @@ def _refused(path: Path, error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         with suppress(OSError):
             status = path.lstat()
-            text += f" (user {status.st_uid} owns it, group {status.st_gid}, mode {stat.S_IMODE(status.st_mode):04o})"
+            text += f" (owner {status.st_uid}, group {status.st_gid}, mode {stat.S_IMODE(status.st_mode):04o})"
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
@@ -16,12 +17,15 @@ from hypothesis import strategies as st
 from scalene_trace.analyze.exports.collapsed import collapsed
 from scalene_trace.analyze.exports.shared.profile import read_profile
 from scalene_trace.analyze.fleet import figures
-from scalene_trace.analyze.fleet.reduce import Summary, labels_of, summaries
+from scalene_trace.analyze.fleet.reduce import Summary, summaries
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.report import DeviceCopies, Function, Line, Report, Totals, Waits
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.formats.errors import OutOfMemory, TraceDamaged, TraceMissing
 from scalene_trace.formats.fleet.schema import OTHER_STACKS
+from scalene_trace.formats.labels import labels_in
+from scalene_trace.recorder.errors import UsageError
+from scalene_trace.recorder.labels import labels_of
 from tests.support import random_traces
 from tests.support.example_traces import APP, HOSTILE, rich_trace, small_trace
 from tests.support.page_traces import busy_trace, device_trace
@@ -184,9 +188,30 @@ def test_the_row_of_a_trace_says_what_it_is_of(tmp_path: Path) -> None:
     assert summary.trace["start_ns"] == 1767323045_000006000 and summary.trace["wall_ns"] == 10 * SECOND
 
 
+@pytest.mark.parametrize("value", ["a\u00a0b", "\u3000", "\U0001f468\u200d\U0001f469", "x" * 256, "é" * 128])
+def test_labels_that_the_recorder_accepts_are_read(value: str) -> None:
+    accepted = labels_of("--label", [f"a={value}"])
+    assert accepted == {"a": value} == labels_in(json.dumps(accepted))
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "\x85", "x" * 257, "é" * 129, "\udcff"])
+def test_labels_that_the_recorder_refuses_are_left_out(value: str) -> None:
+    with pytest.raises(UsageError):
+        labels_of("--label", [f"a={value}"])
+    assert labels_in(json.dumps({"a": value, "b": "kept"})) == {"b": "kept"}
+
+
+def test_a_trace_has_at_most_64_labels() -> None:
+    names = [f"a{number}" for number in range(65)]
+    assert len(labels_of("--label", [f"{name}=x" for name in names[:64]])) == 64
+    with pytest.raises(UsageError, match="65 labels"):
+        labels_of("--label", [f"{name}=x" for name in names])
+    assert len(labels_in(json.dumps(dict.fromkeys(names, "x")))) == 64
+
+
 @pytest.mark.parametrize("text", [None, "", "[]", "[" * 100_000, '{"a": 1}', '"x"'])
 def test_labels_that_are_none_are_left_out(text: str | None) -> None:
-    assert labels_of(text) == {}
+    assert labels_in(text) == {}
 
 
 def test_a_damaged_trace_does_not_spoil_its_batch(tmp_path: Path) -> None:
