@@ -11,7 +11,7 @@ import os
 import resource
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,11 @@ SQL_TYPES = {
     "double": "DOUBLE",
     "map<string>": "MAP(VARCHAR, VARCHAR)",
     "map<int64>": "MAP(VARCHAR, BIGINT)",
+}
+#: What is true of a figure of a recording. Statistics of a file may say that all values are in a range although one is NaN.
+_POSSIBLE = {
+    "value": f"isfinite(value::DOUBLE) AND value::DOUBLE BETWEEN -{schema.MOST_VALUE} AND {schema.MOST_VALUE}",
+    "variance": f"variance IS NULL OR isfinite(variance::DOUBLE) AND variance::DOUBLE BETWEEN 0 AND {schema.MOST_VARIANCE}",
 }
 #: Descriptors that are left for everything else.
 _OTHER_FILES = 100
@@ -187,13 +192,22 @@ def _define(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Seque
     if not has_copies:
         raw.execute("DROP TABLE every_trace")
     raw.execute(
-        f"""CREATE TEMP VIEW fleet_figures AS SELECT {number} AS trace, {_columns(schema.FIGURE_COLUMNS)}
+        f"""CREATE TEMP VIEW fleet_figures AS SELECT {number} AS trace, {_columns(schema.FIGURE_COLUMNS, _POSSIBLE)}
             FROM {scan} WHERE kind = '{schema.FIGURE}' {is_once}"""
     )
 
 
-def _columns(columns: Sequence[schema.Column]) -> str:
-    return ", ".join(f"{quoted(each.name)}::{SQL_TYPES[each.type]} AS {quoted(each.name)}" for each in columns)
+def _columns(columns: Sequence[schema.Column], possible: Mapping[str, str] | None = None) -> str:
+    """The columns as SQL. Where the condition in ``possible`` of one does not hold, the query that reads it fails."""
+    found = []
+    for each in columns:
+        text = f"{quoted(each.name)}::{SQL_TYPES[each.type]}"
+        if possible and each.name in possible:
+            text = (
+                f"CASE WHEN {possible[each.name]} THEN {text} ELSE error('a batch has an impossible {each.name}') END"
+            )
+        found.append(f"{text} AS {quoted(each.name)}")
+    return ", ".join(found)
 
 
 def _check_columns(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Sequence[int]) -> None:
@@ -210,7 +224,7 @@ def _check_columns(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors
 
 def _check_numbers(raw: DuckDBPyConnection, batches: Sequence[Path]) -> None:
     """Raises BatchDamaged where two traces of a batch have the same number, so that their figures would be mixed, or where a
-    number is not of this batch."""
+    number is not of this batch, or a time impossible."""
     wrong = raw.execute(
         f"""SELECT any_value(batch) FROM every_trace GROUP BY trace HAVING count(*) > 1
             UNION ALL SELECT batch FROM every_trace
@@ -219,9 +233,19 @@ def _check_numbers(raw: DuckDBPyConnection, batches: Sequence[Path]) -> None:
             WHERE lowest >> {_BITS} <> highest >> {_BITS} OR lowest < 0
             LIMIT 1"""
     ).fetchall()
-    for (name,) in wrong:
-        batch = next(each for each in batches if each.stem == name)
-        raise BatchDamaged(batch, "the numbers or names of its traces are wrong")
+    _raise_wrong(batches, wrong, "the numbers or names of its traces are wrong")
+    most = schema.MOST_NS
+    late = raw.execute(
+        f"""SELECT batch FROM every_trace
+            WHERE start_ns NOT BETWEEN -{most} AND {most} OR wall_ns NOT BETWEEN 0 AND {most} LIMIT 1"""
+    ).fetchall()
+    _raise_wrong(batches, late, "the time of a trace is impossible")
+
+
+def _raise_wrong(batches: Sequence[Path], names: Sequence[tuple[str]], detail: str) -> None:
+    """Raises BatchDamaged for the batch that ``names`` names, if there is one."""
+    for (name,) in names:
+        raise BatchDamaged(next(each for each in batches if each.stem == name), detail)
 
 
 def _raise_cause(batches: Sequence[Path], descriptors: Sequence[int], error: BaseException) -> None:
@@ -238,5 +262,11 @@ def _raise_cause(batches: Sequence[Path], descriptors: Sequence[int], error: Bas
         with duckdb.connect(":memory:", config=dict.fromkeys(SWITCHED_OFF, False)) as alone:
             try:
                 alone.execute(f"SELECT {columns} FROM read_parquet({_name(descriptor)}, hive_partitioning = false)")
+                impossible = alone.execute(
+                    f"""SELECT count(*) FROM read_parquet({_name(descriptor)}, hive_partitioning = false)
+                        WHERE kind = '{schema.FIGURE}' AND (({") AND (".join(_POSSIBLE.values())})) IS NOT TRUE"""
+                ).fetchall()[0][0]
             except duckdb.Error as cause:
                 raise BatchDamaged(batch, "its columns cannot be read") from cause
+            if impossible:
+                raise BatchDamaged(batch, "a figure has an impossible value") from error

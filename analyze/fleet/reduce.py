@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import OutOfMemory, TraceChanged, TraceError, TraceFileError
+from ...formats.fleet.schema import MOST_NS
 from ...formats.labels import labels_in
 from ...formats.trace.integrity import check_trace
 from ..leaks.leaks import find_leaks
@@ -272,7 +273,7 @@ def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str,
         "host": None if (host := settings.get("hostname")) is None else host[:_MOST_HOST],
         "labels": labels_in(settings.get("labels")),
         "start_ns": _start_ns(info.started_at),
-        "wall_ns": whole_number(settings.get("wall_ns")),
+        "wall_ns": _wall_ns(settings.get("wall_ns")),
         "python": info.python,
         "program": None if info.command is None else valid(" ".join(info.command))[:_MOST_PROGRAM],
         "processes": info.processes,
@@ -281,12 +282,17 @@ def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str,
     }
 
 
+def _wall_ns(text: str | None) -> int | None:
+    wall_ns = whole_number(text)
+    return wall_ns if wall_ns is not None and wall_ns <= MOST_NS else None
+
+
 def _start_ns(text: str | None) -> int | None:
     """Nanoseconds since 1970 of a time in ISO 8601; None if it is none."""
     try:
         time = datetime.fromisoformat(text or "")
         time = time if time.tzinfo else time.replace(tzinfo=UTC)
         start_ns = (time - _EPOCH) // timedelta(microseconds=1) * 1000
-        return start_ns if abs(start_ns) <= _MOST_NUMBER else None
+        return start_ns if abs(start_ns) <= MOST_NS else None
     except (ValueError, OverflowError):
         return None

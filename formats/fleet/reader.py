@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ..errors import BatchDamaged
 from . import schema
 from .check import open_batch
+from .writer import ARROW_SCHEMA, check_ranges
 
 
 def traces_of(path: Path) -> list[tuple[dict[str, Any], pa.Table]]:
@@ -21,8 +22,10 @@ def traces_of(path: Path) -> list[tuple[dict[str, Any], pa.Table]]:
     BatchUnreadable, and FileNotFoundError if it was removed."""
     with os.fdopen(open_batch(path), "rb") as file:
         try:
-            table = pq.read_table(file, columns=[column.name for column in schema.COLUMNS])
-            return _divided(table)
+            table = pq.read_table(file, columns=ARROW_SCHEMA.names).select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
+            traces = _divided(table)
+            check_ranges([row for row, _ in traces], table.filter(pc.equal(table.column("kind"), schema.FIGURE)))
+            return traces
         except (pa.ArrowException, KeyError, ValueError, TypeError) as error:
             raise BatchDamaged(path, f"its columns cannot be read ({type(error).__name__})") from error
 

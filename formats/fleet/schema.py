@@ -23,6 +23,10 @@ SCOPES = ("total", "line", "function", "stack", "leak")
 MOST_TRACES = 1 << 20
 #: The most characters of a command and of a line of source.
 MOST_TEXT = 200
+#: The largest value, positive or negative, that a figure may have, and the largest variance. Sums of many remain finite.
+MOST_VALUE, MOST_VARIANCE = 1e24, 1e48
+#: The furthest start of a recording from 1970, and the longest recording, in nanoseconds (285 years): engines can hold them.
+MOST_NS = 9 * 10**18
 #: The stack of all stacks that have too little CPU time for a row of their own.
 OTHER_STACKS = "(other)"
 #: The file and the function of what is charged to no line of the user's have no name.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import BatchUnwritten
@@ -28,6 +29,8 @@ _TYPES: dict[str, pa.DataType] = {
     "map<string>": pa.map_(pa.string(), pa.string()),
     "map<int64>": pa.map_(pa.string(), pa.int64()),
 }
+#: The columns of a batch, with Arrow's types.
+ARROW_SCHEMA = pa.schema([pa.field(column.name, _TYPES[column.type]) for column in schema.COLUMNS])
 #: Columns of texts that repeat.
 _TEXTS = ("scope", "file", "function", "text", "stack", "metric")
 _SORTED = ("scope", "metric", "file", "line", "function", "first_line", "stack", "trace")
@@ -59,7 +62,9 @@ class Batch:
         _trace_arrays([trace])
         length = len(next(iter(figures.values()), ()))
         columns = {"trace": pa.array([self.traces] * length, pa.int32())}
-        self._add(trace, pa.table(columns | _arrays(figures, schema.FIGURE_COLUMNS, length)), mode)
+        table = pa.table(columns | _arrays(figures, schema.FIGURE_COLUMNS, length))
+        check_ranges([trace], table)
+        self._add(trace, table, mode)
 
     def add_table(self, trace: Mapping[str, Any], figures: pa.Table, mode: int) -> None:
         """Adds a trace with the figures of another batch."""
@@ -99,7 +104,7 @@ class Batch:
         return path
 
     def _write(self, path: Path) -> None:
-        wanted = pa.schema([pa.field(column.name, _TYPES[column.type]) for column in schema.COLUMNS])
+        wanted = ARROW_SCHEMA
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+b") as file:
             with pq.ParquetWriter(file, wanted, **_OPTIONS) as writer:
@@ -119,6 +124,25 @@ class Batch:
         numbers = {"trace": pa.array(range(self.traces), pa.int32())}
         rows = pa.table(numbers | _trace_arrays(self._traces))
         return _whole(rows, schema.TRACE, wanted)
+
+
+def check_ranges(traces: Sequence[Mapping[str, Any]], figures: pa.Table) -> None:
+    """Raises ValueError for what no recording has: times beyond schema.MOST_NS, values that are not finite, or larger than
+    schema.MOST_VALUE."""
+    for trace in traces:
+        start_ns, wall_ns = trace.get("start_ns") or 0, trace.get("wall_ns") or 0
+        if abs(start_ns) > schema.MOST_NS or not 0 <= wall_ns <= schema.MOST_NS:
+            raise ValueError("a trace has an impossible time")
+    value, variance = figures.column("value"), figures.column("variance")
+    if value.null_count or not _all(pc.less_equal(pc.abs(value), schema.MOST_VALUE)):
+        raise ValueError("a figure has an impossible value")
+    if not _all(pc.and_(pc.greater_equal(variance, 0), pc.less_equal(variance, schema.MOST_VARIANCE))):
+        raise ValueError("a figure has an impossible variance")
+
+
+def _all(found: pa.ChunkedArray) -> bool:
+    """Are all of these true, or NULL?"""
+    return pc.all(found, min_count=0).as_py() is not False
 
 
 def _trace_arrays(traces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -331,6 +331,13 @@ def replaced(name: str, values: list[Any], kind: pa.DataType) -> Callable[[pa.Ta
         replaced("trace_id", [None, "b", None, None], pa.string()),
         replaced("labels", ["x"] * 4, pa.string()),
         replaced("size_bytes", ["x"] * 4, pa.string()),
+        replaced("value", [None, None, 1.0, float("inf")], pa.float64()),
+        replaced("value", [None, None, 1.0, float("nan")], pa.float64()),
+        replaced("value", [None, None, 1.0, None], pa.float64()),
+        replaced("value", [None, None, 1.0, -1e300], pa.float64()),
+        replaced("variance", [None, None, None, -1.0], pa.float64()),
+        replaced("start_ns", [None, 2**63 - 1, None, None], pa.int64()),
+        replaced("wall_ns", [-1, None, None, None], pa.int64()),
     ],
 )
 def test_a_forged_batch_is_refused(tmp_path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -338,7 +345,21 @@ def test_a_forged_batch_is_refused(tmp_path: Path, change: Callable[[pa.Table], 
     path = publish(tmp_path, (trace(1), 1.0), (trace(2), 2.0))
     forged(path, change)
     with pytest.raises(BatchDamaged, match=path.name), open_fleet(tmp_path) as fleet:
-        fleet.connection.execute("SELECT sum(value) FROM fleet_figures").fetchall()
+        fleet.connection.execute("SELECT sum(value), sum(variance) FROM fleet_figures").fetchall()
+
+
+def test_impossible_figures_are_neither_merged_nor_written(tmp_path: Path) -> None:
+    paths = [publish(tmp_path, (trace(number), 1.0), day="2026-11-27") for number in range(3)]
+    forged(paths[0], replaced("value", [None, float("nan")], pa.float64()))
+    forged(paths[1], replaced("value", [None, 2.5], pa.float32()))
+    assert merge.merge_batches(tmp_path, NOW) == 2 and paths[0].exists()
+    paths[0].unlink()
+    assert sums(tmp_path) == {f"{1:032x}": 2.5, f"{2:032x}": 1.0}
+    batch = Batch()
+    for row, value in ((trace(1), float("inf")), (trace(1, start_ns=2**63 - 1), 1.0)):
+        with pytest.raises(ValueError, match="impossible"):
+            batch.add(row, line(value), 0o600)
+    assert batch.traces == 0
 
 
 def test_columns_of_a_later_version_are_left_out(tmp_path: Path) -> None:
