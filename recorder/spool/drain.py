@@ -151,9 +151,7 @@ class Drain:
         with new_file(path) as file:
             for each in live:
                 first = self._skipped.get(each.offer, 0)
-                is_dead = self._is_dead_at(
-                    each.place
-                )  # asked first: it may publish its last record while its chunk is read
+                is_dead = self._is_dead_at(each.place)  # before its chunk is read: it may publish a record meanwhile
                 chunk = live_chunk(descriptor, each.place, first) if each.slots > first else None
                 if chunk is None or chunk.offer != each.offer:
                     skipped[each.offer] = first
