@@ -247,6 +247,27 @@ def slots_until(slots: Slots, until_ns: int, is_over: bool = False) -> int:
     return at
 
 
+def definitions_in(slots: Slots) -> bytes:
+    """The records among ``slots``, up to the first one that is unpublished, that say what hashes stand for: code, nodes of
+    stacks, functions, names. What was recorded before them may refer to them."""
+    heads = slots[:, :4].copy().view("<u4").ravel().tolist()
+    found, at = [], 0
+    while at < len(heads):
+        kind, count = heads[at] & 0xFFFF, heads[at] >> 16
+        if not kind or at + count > len(heads):
+            break
+        if kind in _definitions():
+            found.append(slots[at : at + count].tobytes())
+        at += max(count, 1)
+    return b"".join(found)
+
+
+@cache
+def _definitions() -> frozenset[int]:
+    names = ("record_node", "record_code", "record_native", "record_type")
+    return frozenset(number for number, name in record_kinds().items() if name in names)
+
+
 @cache
 def _timed() -> frozenset[int]:
     """The kinds of records with a time, which is their third field."""

@@ -17,13 +17,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ...formats.spool.chunks import (
     CHUNK_BYTES,
     CHUNK_SLOTS,
     SLOT_BYTES,
     View,
+    definitions_in,
     frame_of,
     is_finished,
     live_chunk,
@@ -47,6 +48,8 @@ _BUSY_CHUNKS = 2048
 #: With so many chunks, a cut has no time either: nothing is drained meanwhile.
 _MANY_COPIES = 256
 _PART_BYTES = 256 << 20
+#: Added to the offer of a chunk: a frame with records that the chunk itself has too.
+_BESIDE = 1 << 62
 _RETRY_S = 1.0
 #: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. Draining a chunk
 #: takes the GIL six times; with Python's 5 ms, 40 chunks per second could be drained then.
@@ -166,7 +169,19 @@ class Drain:
                 if count:
                     file.write(frame_of(chunk.process, chunk.offer, data[:count].tobytes(), compress))
                 skipped[each.offer] = first + count
+            self._copy_definitions(file, skipped, compress)
         return {offer: slots for offer, slots in skipped.items() if slots}
+
+    def _copy_definitions(self, file: BinaryIO, skipped: dict[int, int], compress: bool) -> None:
+        """Copies what a record of before the cut may refer to, and what stands behind it: another thread has written it to
+        its own chunk in the meantime. It belongs to what comes later too. Read after all positions of the cut are known,
+        because a record is published after what it refers to."""
+        descriptor = self._space.descriptor
+        for each in view_of(self._spool, descriptor, self._space.used).live:
+            first = skipped.get(each.offer, 0)
+            chunk = live_chunk(descriptor, each.place, first) if each.slots > first else None
+            if chunk is not None and chunk.offer == each.offer and (data := definitions_in(chunk.slots)):
+                file.write(frame_of(chunk.process, _BESIDE + chunk.offer, data, compress))
 
     def _is_dead_at(self, chunk: int) -> bool:
         """Has the process of that chunk ended, so that none of its records will be published any more?"""

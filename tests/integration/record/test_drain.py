@@ -15,9 +15,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS
-from scalene_trace.formats.spool.layout import struct_dtype
-from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, Offers, part_chunks
+from scalene_trace.formats.spool.layout import ffi, struct_dtype
+from scalene_trace.formats.spool.reader import Spool, read_records
 from scalene_trace.formats.trace.writer import write_trace
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.folder.files import FACTS_NAME
@@ -166,6 +166,24 @@ def test_what_a_process_publishes_just_before_its_end_is_drained(
         turn(space, drain)
         drain.close()
     assert ticks_of(space, tmp_path) == list(range(CHUNK_SLOTS - 1))
+
+
+def test_a_cut_copies_what_its_records_refer_to_from_behind_it(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
+    """One thread writes the frame of a stack between two of its own records, of which one is younger than the cut; another
+    thread's record of before the cut may refer to it."""
+    before, beside = Writer(space), Writer(space)
+    before.fill(count=3, closed=False)
+    beside.number = 1000
+    slot = beside.fill(count=4, closed=False)
+    node = ffi().new("struct record_node *", {"head": C["RECORD_NODE"] | 1 << 16, "hash": 7})
+    os.pwrite(space.descriptor, bytes(ffi().buffer(node)), beside.offset(slot) + 2 * SLOT_BYTES)
+    space.notice_taken()
+    until_ns = int(space.header.start_mono_ns) + 500
+    drain.cut(tmp_path / "copies", lambda: until_ns, lambda *_: None)
+    found = read_records([chunk for chunk, _ in part_chunks(tmp_path / "copies", 0, 1 << 20, Offers())])
+    assert len(found.bulk["tick"].records) == 3
+    assert found.bulk["node"].records["hash"].tolist() == [7]
+    assert list(drain.skipped.values()) == [3], "what comes later has it too"
 
 
 def test_a_full_disk_loses_nothing_that_was_written(
