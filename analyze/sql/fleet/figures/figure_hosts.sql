@@ -15,7 +15,6 @@ WITH seen AS (
     SELECT file, line, text, function, f.trace, host
     FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
     WHERE scope = $scope AND metric = $by AND file IS NOT NULL
-    GROUP BY file, line, text, function, f.trace, host
 ), parts AS (
     SELECT DISTINCT file, line, text, named, function, line - first_line AS distance
     FROM figure_parts WHERE metric = $by AND file IS NOT NULL
