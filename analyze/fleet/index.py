@@ -63,6 +63,12 @@ def publish(folder: Path, files: Sequence[Found], progress: Progress) -> Publish
     return Published(read, publisher.unreadable, publisher.batches, len(files) - read - publisher.unreadable)
 
 
+def added_up(parts: Iterable[Published]) -> Published:
+    """What became of all files of several parts."""
+    counts = [(each.traces, each.unreadable, each.batches, each.left) for each in parts]
+    return Published(*map(sum, zip((0, 0, 0, 0), *counts, strict=True)))
+
+
 def index_fleet(
     folder: Path,
     progress: Progress = lambda done, files: None,

@@ -20,7 +20,7 @@ from ...formats.fleet import layout
 from ...formats.fleet.remote import RemoteFile, RemoteFleet, shown
 from ..results.fleet import Indexed
 from .find import Found
-from .index import Progress, Published, known_files, publish
+from .index import Progress, Published, added_up, known_files, publish
 from .merge import merge_batches
 
 #: What is fetched together: so many traces, or bytes.
@@ -117,23 +117,30 @@ def index_remote(url: str, progress: Progress = lambda done, files: None, retrie
         known, files = known_files(work, retries), remote.traces()
         new = [file for file in files if (file.name, file.size_bytes, file.mtime_ns) not in known]
         progress(0, len(new))
-        made, done, sent = Published(0, 0, 0), 0, set(before)
+        parts, done, sent = list[Published](), 0, set(before)
         for group in _groups(new):
             found = _fetched(remote, group, fetched)
-            more = publish(work, found, _offset(progress, done, len(new)))
-            made = Published(
-                *(one + other for one, other in zip(vars(made).values(), vars(more).values(), strict=True))
-            )
+            parts.append(publish(work, found, _offset(progress, done, len(new))))
             done += len(group)
             sent |= _send(remote, work, sent)
             for file in found:
                 file.path.unlink()
-        merged = merge_batches(work)
+        merged = merge_batches(work, present={file.name for file in files})
         _send(remote, work, sent)
         for gone in sent - _names(work):
             remote.remove(gone)
-    numbers = (len(files), len(files) - len(new), made.traces, made.unreadable, made.batches, merged)
-    return Indexed(shown(url), *numbers, time.monotonic() - start_s)
+    made = added_up(parts)
+    return Indexed(
+        folder=shown(url),
+        files=len(files),
+        known=len(files) - len(new),
+        traces=made.traces,
+        unreadable=made.unreadable,
+        batches=made.batches,
+        merged=merged,
+        seconds=time.monotonic() - start_s,
+        left=made.left,
+    )
 
 
 def _offset(progress: Progress, before: int, files: int) -> Progress:

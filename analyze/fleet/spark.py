@@ -21,7 +21,7 @@ from ...formats.errors import SparkMissing, SparkRefused
 from ...formats.fleet import schema
 from ..report.batches import batches_of
 from .find import Found
-from .index import Progress, Publish, Published, publish
+from .index import Progress, Publish, Published, added_up, publish
 from .opening import Fleet
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _SPARK_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "double":
 _PATTERN, _ESCAPED = re.compile(r"([\\\[\]{}*?])"), r"\\\1"
 #: A task reduces this part of what one process may hold at a time: some seconds of work, and planning is a fifth of it.
 _TASKS = 4
+_COUNTS = "traces bigint, unreadable bigint, batches bigint, left bigint"
 _LOCAL = ("local", "local[", "local-cluster[")
 
 
@@ -91,10 +92,10 @@ def publishing(session: SparkSession) -> Publish:
         groups, _ = batches_of(list(by_path), _TASKS)
         texts = [(pickle.dumps([by_path[path] for path in group]),) for group in groups]
         frame = session.createDataFrame(texts, "files binary").repartition(len(texts))
-        found = frame.mapInArrow(partial(_publish_each, folder), "traces bigint, unreadable bigint, batches bigint")
+        found = frame.mapInArrow(partial(_publish_each, folder), _COUNTS)
         rows = found.collect()
         progress(len(files), len(files))
-        return Published(*(sum(row[name] for row in rows) for name in ("traces", "unreadable", "batches")))
+        return added_up(Published(**row.asDict()) for row in rows)
 
     return publish_all
 

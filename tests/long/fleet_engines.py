@@ -82,7 +82,9 @@ def rounded(value: Any) -> Any:
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
         return {name: rounded(each) for name, each in value.items() if name not in _OWN}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):  # rows whose sums differ in the last digits only may change places
+        return sorted(map(rounded, value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
 
 
 def questions() -> Iterator[tuple[str, list[str]]]:

@@ -20,6 +20,9 @@ MOST_FIGURES = 2_000_000
 #: Numbers of lines that stand for others: all that have little cost, and what is on no line of the user's.
 OTHERS, OUTSIDE = 0, 1
 
+#: Of a number that holds a place and a line.
+_PLACE = 1 << 32
+
 Pair = tuple[list[VersionLine], list[VersionLine]]
 
 
@@ -128,12 +131,12 @@ class Tables:
     def _number(self, chosen: Sequence[int]) -> None:
         """Makes the table of the numbers of the lines."""
         numbers = {pair: row + 2 for row, pair in enumerate(chosen)}
-        places, lines = [], []
+        codes = []
         for number, pair in enumerate(self.pairs):
             for place in {line.place for side in pair for line in side}:
-                places.append(place)
-                lines.append(OUTSIDE if _is_outside(pair) else numbers.get(number, OTHERS))
-        self._make("compared_lines", "lines_numbered", places=places, numbers=lines)
+                line = OUTSIDE if _is_outside(pair) else numbers.get(number, OTHERS)
+                codes.append(place * _PLACE + line)
+        self._make("compared_lines", "lines_numbered", codes=codes)
 
 
 def _is_outside(pair: Pair) -> bool:

@@ -25,7 +25,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "peers_compared": {"labels": ["version"]},
     "places_compared": {"metrics": ["cpu_s"]},
     "cells_compared": {"metric": "cpu_s", "shown_by": ["cpu_s"], "of_host": True},
-    "lines_numbered": {"places": [1], "numbers": [1]},
+    "lines_numbered": {"codes": [(1 << 32) + 1]},
     "line_cells": {"metric": "cpu_s"},
 }
 #: Tables that questions read, each made by a query after those before it.

@@ -25,6 +25,8 @@ def test_a_statement_can_be_said_in_sparks_dialect(path: Path) -> None:
     (statement,) = sqlglot.parse(queries.body(path.stem), read="duckdb")
     assert statement is not None
     assert {each.name for each in statement.find_all(exp.Anonymous)} <= SPARKS
+    for select in statement.find_all(exp.Select):  # of two, Spark gives each row of one with each of the other
+        assert sum(bool(each.find(exp.Unnest, exp.Explode)) for each in select.expressions) < 2
     (text,) = sqlglot.transpile(
         queries.body(path.stem), read="duckdb", write="spark", unsupported_level=sqlglot.ErrorLevel.RAISE
     )

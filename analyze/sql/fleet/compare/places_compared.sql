@@ -24,6 +24,6 @@ WITH sums AS (
     GROUP BY c.version, f.file, f.function, f.first_line, f.line, f.text, f.metric
 )
 SELECT dense_rank() OVER (ORDER BY version, file, function, first_line, line, text) AS place,
-    dense_rank() OVER (ORDER BY file, function, first_line, line, text) AS number_of_text, version, file, function, first_line,
-    line, text, metric, before, after
+    dense_rank() OVER (ORDER BY file, function, first_line, line, text) AS number_of_text, version, file, function,
+    first_line, line, text, metric, before, after
 FROM sums

@@ -28,9 +28,10 @@ WITH each AS (
     FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
     WHERE scope = 'leak' GROUP BY f.trace, host, day, file, line, function, first_line, text
 )
-SELECT file, max_by(line, coalesce(day, '')) AS line, function, max_by(first_line, coalesce(day, '')) AS first_line, text,
-    count(DISTINCT trace) AS traces, count(DISTINCT host) AS hosts,
-    coalesce(sum(mallocs), 0) AS mallocs, coalesce(sum(frees), 0) AS frees, sum(rate) / count(DISTINCT trace) AS mean_bytes_per_s,
+SELECT file, max_by(line, coalesce(day, '')) AS line, function, max_by(first_line, coalesce(day, '')) AS first_line,
+    text, count(DISTINCT trace) AS traces, count(DISTINCT host) AS hosts,
+    coalesce(sum(mallocs), 0) AS mallocs, coalesce(sum(frees), 0) AS frees,
+    sum(rate) / count(DISTINCT trace) AS mean_bytes_per_s,
     max(rate) AS most_bytes_per_s, sum(rate_variance) / count(DISTINCT trace) / count(DISTINCT trace) AS rate_variance,
     coalesce(sum(live), 0) AS live_at_end_bytes, coalesce(sum(live_variance), 0) AS live_variance
 FROM each WHERE rate IS NOT NULL GROUP BY file, function, text, line - first_line

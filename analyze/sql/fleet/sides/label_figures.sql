@@ -5,9 +5,10 @@
 --   different: number of its values
 --   hosts: number of hosts with selected traces
 -- Order: label
-WITH names AS (
-    SELECT unnest(map_keys(t.labels)) AS label, unnest(map_values(t.labels)) AS value
-    FROM fleet_traces t JOIN selected_traces s ON t.trace = s.trace
+WITH keys AS (
+    SELECT unnest(map_keys(t.labels)) AS label, t.labels FROM fleet_traces t JOIN selected_traces s ON t.trace = s.trace
+), names AS (
+    SELECT label, labels[label] AS value FROM keys
 )
 SELECT label, count(DISTINCT value) AS different, (SELECT count(DISTINCT host) FROM selected_traces) AS hosts
 FROM names GROUP BY label ORDER BY label

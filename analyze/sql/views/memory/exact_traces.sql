@@ -1,6 +1,7 @@
 -- Answers: in which traces was every allocation recorded (--alloc-interval 1), so that sums over them are exact?
--- Not if the recording was paused, the interval was changed while it ran, or the trace begins where another one ends: then
--- some allocations are missing. The rows alone do not tell, since large blocks are recorded one by one at any interval.
+-- Not if the recording was paused, the interval was changed while it ran, or the trace begins where another one ends:
+-- then some allocations are missing. The rows alone do not tell, since large blocks are recorded one by one at any
+-- interval.
 -- Reads: alloc_rows, marks, settings
 -- Stored: yes
 -- Columns:
