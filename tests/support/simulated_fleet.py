@@ -234,8 +234,12 @@ def write_large(folder: Path, traces: int, hosts: int = 500, lines: int = 160) -
             expected = shares * TICKS / 10 * speeds[host] * np.where(np.arange(lines) == 0, 1 + 0.05 * is_after, 1)
             columns: dict[str, list[object]] = {column.name: [] for column in FIGURE_COLUMNS}
             for metric in metrics:
+                unit = (
+                    1e6 if metric.endswith("_bytes") else 1.0
+                )  # so that sums of bytes are whole numbers, as in traces
                 values = random.poisson(expected) * TICK_S + 0.001
-                for name, column in figures_of(values, values * TICK_S, metric, 3 * is_after).items():
+                found_of = figures_of(values * unit, values * TICK_S * unit**2, metric, 3 * is_after)
+                for name, column in found_of.items():
                     columns[name] += column
             start_ns = (1_790_000_000 + trace * 30 * 86_400 // traces) * 10**9
             row = {"trace_id": f"{trace:032x}", "path": f"{trace}.parquet", "host": f"worker-{host:04}", "losses": 0}

@@ -11,15 +11,19 @@
 --   traces: their number
 --   hosts: their number
 -- Order: none
-WITH seen AS (
-    SELECT file, line, text, function, f.trace, host
-    FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
-    WHERE scope = $scope AND metric = $by AND file IS NOT NULL
-), parts AS (
+WITH distinct_parts AS (
     SELECT DISTINCT file, line, text, named, function, line - first_line AS distance
     FROM figure_parts WHERE metric = $by AND file IS NOT NULL
+), parts AS (
+    SELECT *, dense_rank() OVER (ORDER BY file, function, text, distance) AS part FROM distinct_parts
+), pairs AS (
+    SELECT DISTINCT p.part, f.trace
+    FROM fleet_figures f JOIN parts p ON f.file = p.file AND f.line IS NOT DISTINCT FROM p.line
+        AND f.text IS NOT DISTINCT FROM p.text AND f.function IS NOT DISTINCT FROM p.named
+    WHERE f.scope = $scope AND f.metric = $by
+), counts AS (
+    SELECT p.part, count(*) AS traces, count(DISTINCT s.host) AS hosts
+    FROM pairs p JOIN selected_traces s ON p.trace = s.trace GROUP BY p.part
 )
-SELECT p.file, p.function, p.text, p.distance, count(DISTINCT trace) AS traces, count(DISTINCT host) AS hosts
-FROM parts p JOIN seen s ON p.file = s.file AND p.line IS NOT DISTINCT FROM s.line
-    AND p.text IS NOT DISTINCT FROM s.text AND p.named IS NOT DISTINCT FROM s.function
-GROUP BY p.file, p.function, p.text, p.distance
+SELECT DISTINCT p.file, p.function, p.text, p.distance, c.traces, c.hosts
+FROM parts p JOIN counts c ON p.part = c.part
