@@ -187,7 +187,7 @@ class SparkConnection:
             self._sent.add(name)
 
     def _frame(self, sql: str) -> DataFrame:
-        return self._session.createDataFrame(self._local.execute(sql).to_arrow_table())
+        return self._session.createDataFrame(self._local.raw.sql(sql).to_arrow_table())
 
     def close(self) -> None:
         """Forgets the tables in Spark, and closes DuckDB's connection."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,15 +40,6 @@ def label_folder(folder: Path, labels: Mapping[str, str]) -> Path:
             )
         folder = folder / part
     return folder
-
-
-def labels_in(host: Mapping[str, str]) -> dict[str, str]:
-    """The labels in the settings of a recording, which a stranger may have written; none where they are damaged."""
-    with suppress(ValueError, RecursionError):
-        found = json.loads(host.get("labels", "{}"))
-        if isinstance(found, dict) and all(isinstance(each, str) for pair in found.items() for each in pair):
-            return {name: value for name, value in found.items() if re.fullmatch("[a-z][a-z0-9_]{0,63}", name)}
-    return {}
 
 
 def trace_path(folder: Path, labels: Mapping[str, str], host: str, pid: int, start_real_ns: int) -> Path:
@@ -113,10 +103,9 @@ def _traces(day: Path, before_real_ns: int) -> Iterator[Path]:
         yield from [each for each in day.iterdir() if 0 < _start_ns(each) < before_real_ns and _is(stat.S_ISREG, each)]
 
 
-def _is(what: object, path: Path) -> bool:
-    assert callable(what)
+def _is(what: Callable[[int], bool], path: Path) -> bool:
     try:
-        return bool(what(path.lstat().st_mode))
+        return what(path.lstat().st_mode)
     except OSError:
         return False
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...formats.errors import TraceError
+from ...formats.labels import labels_in
 from ...formats.spool.reader import read_header
 from ..convert.convert import Outcome
 from ..convert.finish import Finished, begin_recovery, recover, write_trace_of
@@ -19,7 +20,7 @@ from ..folder.files import ROTATION_NAME, SPOOL_NAME
 from ..folder.output import remove_recording
 from ..rights.identity import Rights
 from .carry import Counted, carry_over, read_counted
-from .layout import labels_in, trace_path
+from .layout import trace_path
 from .pieces import carried_marks, counted_losses, marks_of, remove_published, remove_segment, segment_spool
 from .segments import Segment, State, carry_facts_path, carry_path, read_state, write_state
 
@@ -130,4 +131,4 @@ def _facts(facts: Facts, segment: Segment) -> Facts:
 def _output(root: Path, facts: Facts, state: State, segment: Segment) -> Path:
     """Where the trace of a segment is to be. Raises UsageError."""
     host = facts.host.get("hostname", "") or "host"
-    return trace_path(root, labels_in(facts.host), host, state.pid, segment.start_real_ns)
+    return trace_path(root, labels_in(facts.host.get("labels")), host, state.pid, segment.start_real_ns)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.cli.record.command import run
+from scalene_trace.formats.labels import labels_in
 from scalene_trace.formats.spool.chunks import slots_until
 from scalene_trace.formats.spool.layout import constants
 from scalene_trace.recorder.errors import UsageError
@@ -19,7 +20,7 @@ from scalene_trace.recorder.folder.facts import Facts, write_facts
 from scalene_trace.recorder.folder.output import remove_recording
 from scalene_trace.recorder.folder.place import memory_path
 from scalene_trace.recorder.rotate.carry import Counted, read_counted
-from scalene_trace.recorder.rotate.layout import label_folder, labels_in, remove_older, trace_path, unfinished
+from scalene_trace.recorder.rotate.layout import label_folder, remove_older, trace_path, unfinished
 from scalene_trace.recorder.rotate.pieces import carried_marks
 from scalene_trace.recorder.rotate.segments import Segment, State, read_state, write_state
 from tests.support.trace_builder import TraceBuilder
@@ -44,7 +45,7 @@ def test_labels_that_no_folder_can_have_are_refused(labels: dict[str, str]) -> N
 
 @pytest.mark.parametrize("text", ["[", "[]", '{"a": 1}', "[" * 100_000])
 def test_damaged_labels_are_none(text: str) -> None:
-    assert labels_in({"labels": text}) == {}
+    assert labels_in(text) == {}
 
 
 def test_only_old_traces_of_the_same_labels_are_removed(tmp_path: Path) -> None:

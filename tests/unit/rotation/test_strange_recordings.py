@@ -101,6 +101,6 @@ def test_odd_names_and_numbers_end_in_traces(tmp_path: Path) -> None:
     lines = [{"what": "mark", "t_ns": 1, "id": [1], "text": "a"}, {"what": "end", "t_ns": 2, "id": {}}]
     (folder / "marks").write_text("".join(json.dumps(line) + "\n" for line in lines))
     finished = recover_any(folder, tmp_path)
-    assert finished.output.parent.parent.name == "service=%ED%A0%80"
+    assert finished.output.parent.parent == tmp_path, "a label that the recorder refuses is none"
     assert sorted(check_trace(each).trace_id for each in tmp_path.rglob("*.parquet")) == ["ab" * 16, "cd" * 16]
     assert not folder.exists()
