@@ -96,7 +96,9 @@ struct spool_header {
   uint32_t filters; /* processes with at most so many seccomp filters may do what the shim does; first the recorder's */
   uint64_t alloc_control;  /* control: 0 = never changed; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
   uint64_t waited_in_vain; /* `offered` + 1 when a process last waited in vain, or no space was left; 0 = never */
-  uint64_t reserved[9];
+  int32_t finalizing;      /* processes: pid of the one whose interpreter was the last to begin to finalize; 0 = none */
+  uint32_t unused;
+  uint64_t reserved[8];
   uint64_t challenge; /* watcher: a random number, read back through a process to prove that it has the spool mapped */
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */

@@ -38,6 +38,8 @@ from .survey.columns import Ints, rows_by_key
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
 #: Of one pass.
 _MOST_CHUNKS, _SYMBOLS_S = 64, 1.0
+#: Before the end: what the first of these passes finds, the second one reads, when the rights were observed in between.
+_LAST_PASSES, _BETWEEN_LAST_S = 2, 0.06
 #: Source texts are handed over when they have this size together, because each row group takes 9 KB of the trace.
 _TOGETHER_BYTES = 4 << 20
 #: What is remembered of files, images and addresses; more are left to the end.
@@ -71,7 +73,8 @@ class Ahead:
         header = read_header(spool)
         self._started_ns = int(header["start_real_ns"])
         self._to_real_ns = self._started_ns - int(header["start_mono_ns"])
-        self._over = threading.Event()
+        self._over, self._woken = threading.Event(), threading.Event()
+        self._last_passes = 0  # that are to be made at once
         self._read: dict[int, int] = {}  # slots that were read of each chunk, by its offer
         self._files: dict[int, str] = {}  # of code objects that were on no stack yet
         self._found: set[str] = set()  # files that were found
@@ -88,11 +91,17 @@ class Ahead:
     def end(self) -> None:
         """Ends the passes; one that is under way opens no further file."""
         self._over.set()
+        self._woken.set()
+
+    def end_is_near(self) -> None:
+        """Makes the next two passes at once, if there may be any."""
+        self._last_passes = _LAST_PASSES
+        self._woken.set()
 
     def tables(self) -> Iterator[Tables]:
         """``source`` tables, until :meth:`end` is called."""
         begun_s, pause_s = time.monotonic(), _FIRST_S
-        while not self._over.wait(pause_s):
+        while not self._is_over_after(pause_s):
             if not self._may_work():
                 continue
             pass_s = time.monotonic()
@@ -103,8 +112,16 @@ class Ahead:
             now_s = time.monotonic()
             pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
             pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - pass_s))
+            self._last_passes = max(0, self._last_passes - 1)
+            if self._last_passes:
+                pause_s = _BETWEEN_LAST_S
         if any(self._texts.values()):
             yield self._taken()
+
+    def _is_over_after(self, pause_s: float) -> bool:
+        self._woken.wait(pause_s)
+        self._woken.clear()
+        return self._over.is_set()
 
     def _pass(self) -> None:
         self._read_files()

@@ -39,6 +39,10 @@ class BegunTrace:
         """Call when the program has ended."""
         self._ahead.end()
 
+    def end_is_near(self) -> None:
+        """Call when the program's interpreter has begun to finalize."""
+        self._ahead.end_is_near()
+
     def takes_rest(self) -> bool:
         """Waits until everything that was found early is with the writer. False: the writer has failed, or its file is gone;
         no text of this trace is left."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import NothingRecorded, TraceError
 from ..control.server import ControlServer
@@ -129,6 +129,7 @@ class Session:
         self._failure = ""
         self._failed_snapshots = 0
         self._begun: BegunTrace | None = None
+        self._end_is_near = False
         self._begins, self._is_over = threading.Lock(), False
         target = Target(prepared.space, prepared.marks, self._output, pid, self._snapshots.request)
         self._commands = Commands(target)
@@ -154,7 +155,7 @@ class Session:
         folder = prepared.folder.path
         with self._begins:
             if not self._is_over and not self._rotation:  # what is read ahead would belong to several traces
-                may_work = partial(_may_work, idle, prepared.space)
+                may_work = partial(_may_work, idle, prepared.space, self._pid)
                 ahead = Ahead(folder / SPOOL_NAME, prepared.facts, self._drain.pinned, self._rights, may_work)
                 self._begun = BegunTrace(folder / TRACE_NAME, prepared.facts.trace_id, ahead)
 
@@ -167,8 +168,8 @@ class Session:
             self._end_early()
             return _TURN_S
         offer = self._prepared.space.offer_ahead
-        let_go = self._commands.drop_ended_holders
-        steps = [self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights, let_go]
+        let_go, observe = self._commands.drop_ended_holders, self._observe_rights
+        steps = [self._notice, self._drain.turn, offer, self._rss.sample_if_due, observe, let_go, self._notice_end]
         for step in [*steps, self._rotation.turn] if self._rotation else steps:
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
@@ -186,6 +187,12 @@ class Session:
         taken = self._prepared.space.notice_taken()
         self._taken = len(taken)
         self._rss.notice(taken)
+
+    def _notice_end(self) -> None:
+        """The interpreter of a large program takes a moment to finalize, in which the other processors are idle."""
+        if self._begun and not self._end_is_near and _is_finalizing(self._header, self._pid):
+            self._end_is_near = True
+            self._begun.end_is_near()
 
     def _observe_rights(self) -> None:
         if self._prepared.rights:
@@ -355,9 +362,16 @@ class Session:
         self._prepared.marks.close()
 
 
-def _may_work(idle: IdleProcessors, space: SpoolFile) -> bool:
-    """Is there something to do and time for it: no pause, a processor idle for long enough, few chunks to be drained?"""
-    return not space.header.paused and idle.since_last() >= _IDLE_PROCESSORS and len(space.in_use) < _MANY_CHUNKS
+def _may_work(idle: IdleProcessors, space: SpoolFile, pid: int) -> bool:
+    """Is there something to do and time for it: no pause, few chunks to be drained, and a processor idle for long enough,
+    or the program ``pid`` about to end?"""
+    is_idle = idle.since_last() >= _IDLE_PROCESSORS or _is_finalizing(space.header, pid)
+    return is_idle and not space.header.paused and len(space.in_use) < _MANY_CHUNKS
+
+
+def _is_finalizing(header: Any, pid: int) -> bool:
+    """Has the interpreter of the program ``pid`` begun to finalize? In another pid namespace it has another number there."""
+    return bool(header.finalizing == pid)
 
 
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:

@@ -155,6 +155,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   objects_collections(state, false);
   write_tick(&stack, &native, arch_interrupted_pc(context), user_ns, system_ns, flags);
   pages_look(stack.hash, false);
+  python_finalizing();
   if (unlikely(residency_has_groups())) faults_watch();
 }
 

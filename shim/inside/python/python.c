@@ -23,6 +23,7 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
+#include "shared/spool.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
 
@@ -382,10 +383,16 @@ static bool state_may_be_gone(void) {
   return is_finalizing && is_finalizing() && this_thread.tid != (int32_t)syscall(SYS_getpid);
 }
 
+/* The recorder makes the trace of what there is while the interpreter frees its objects. */
+static void note_finalizing(void) {
+  atomic_store(&finalizing, true);
+  if (spool) __atomic_store_n(&spool->finalizing, (int32_t)syscall(SYS_getpid), __ATOMIC_RELAXED);
+}
+
 /* At the very end of finalization the interpreter resets its flag, so the result is remembered here. */
 bool python_finalizing(void) {
   if (!atomic_load_explicit(&finalizing, memory_order_relaxed) && late_enter()) {
-    if (is_finalizing && is_finalizing()) atomic_store(&finalizing, true);
+    if (is_finalizing && is_finalizing()) note_finalizing();
     late_leave();
   }
   return atomic_load_explicit(&finalizing, memory_order_relaxed);

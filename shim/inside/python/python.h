@@ -24,7 +24,8 @@ void *python_thread_state(void);
 /* True if the calling thread holds the GIL, as far as the interpreter knows: once there were sub-interpreters, it takes
  * every thread for one that does. Context: signal. */
 bool python_holds_gil(void);
-/* True once the interpreter has begun to finalize, and after that. Context: signal. */
+/* True once the interpreter has begun to finalize, and after that; the first such answer is told to the recorder.
+ * Context: signal. */
 bool python_finalizing(void);
 
 struct address_range {

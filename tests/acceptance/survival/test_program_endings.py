@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.formats.spool.reader import read_header
+from scalene_trace.recorder.folder import place
 from tests.support.interpreters import Interpreter
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
@@ -90,6 +92,40 @@ def finish(process: subprocess.Popen[bytes]) -> int:
     """The status of a recording that was told to end, as a shell would show it."""
     process.communicate(timeout=PATIENCE_S)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+FINALIZES = """
+import os, time
+print(os.getpid(), flush=True)
+class Late:
+    def __del__(self, clock=time.thread_time, read=os.read, write=os.write):
+        end = clock() + 0.05
+        while clock() < end:
+            pass
+        write(1, b"ending\\n")
+        read(0, 1)
+os.read(0, 1)
+late = Late()
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--no-memory"]], ids=["all", "ticks"])
+def test_the_recorder_knows_when_the_interpreter_begins_to_finalize(
+    options: list[str], python: Interpreter, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.parquet"
+    command = record_command(trace, ["-c", FINALIZES], python, options)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(None))
+    assert process.stdin and process.stdout
+    pid = int(process.stdout.readline())
+    spool = place.spool_of(Path(f"{trace}.spool"))
+    assert read_header(spool)["finalizing"] == 0
+    process.stdin.write(b".")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"ending\n"
+    assert read_header(spool)["finalizing"] == pid
+    process.communicate(b".", timeout=PATIENCE_S)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1], ids=lambda number: number.name)

@@ -281,6 +281,22 @@ def test_programs_of_c_options_have_their_own_names(tmp_path, monkeypatch, is_be
     assert sorted(values_of(made, "location", "file")) == ["<string> -c 'a = 1'", "<string> -c 'b = 2'"]
 
 
+def test_two_passes_are_made_at_once_when_the_end_is_near(tmp_path, monkeypatch):
+    recording = Recording(tmp_path, [sampled(1, "a.py"), sampled(2, "b.py")], monkeypatch)
+    monkeypatch.setattr(module, "_FIRST_S", 3600)
+    monkeypatch.setattr(module, "_LONGEST_S", 3600)
+    passes = []
+    recording.ahead._pass = lambda: passes.append(time.monotonic())
+    begun = BegunTrace(recording.folder / TRACE_NAME, recording.facts.trace_id, recording.ahead)
+    begun.end_is_near()
+    end_s = time.monotonic() + 60
+    while len(passes) < 2 and time.monotonic() < end_s:
+        time.sleep(0.001)
+    time.sleep(0.2)
+    assert len(passes) == 2 and passes[1] - passes[0] >= module._BETWEEN_LAST_S
+    begun.give_up()
+
+
 def test_no_file_is_opened_early_after_the_end(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("first\n")
     opened: list[Path] = []
