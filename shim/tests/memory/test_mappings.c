@@ -91,6 +91,12 @@ static void add_freed(void) {
   this_memory.stream[NATIVE].free_left = INT64_MAX;
 }
 
+/* On a busy machine the next count would be due at any call that gives pages back, and its stack is 0. */
+static void count_alone(void) {
+  pages_look(1, true);
+  residency_put_off(SECONDS, true);
+}
+
 /* ---- what threads do ---- */
 
 static char *map(size_t pages, int protection) {
@@ -323,14 +329,14 @@ static void change_behind_a_count(void) {
   const size_t pages = 3 << 17;
   char *below = free_range(1000 + pages + 1000);
   char *large = map_at(below + 1000 * PAGE, pages, 0), *small = map_at(large + pages * PAGE, 1000, 1000);
-  pages_look(1, true);
+  count_alone();
   check(counted == 1000 * PAGE);
   look_further(1);
   small = mremap(small, 1000 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, below);
   check(small == below);
   look_further(12);
   check(counted == 1000 * PAGE && residency_bytes() == counted);
-  pages_look(1, true);
+  count_alone();
   look_further(1);
   residency_note_pause();
   for (size_t i = 0; i < 100; i++) large[i * PAGE] = 1;
@@ -338,7 +344,7 @@ static void change_behind_a_count(void) {
   look_until(1100 * PAGE);
   grown_on = 1;
   check(munmap(small, 1000 * PAGE) == 0 && munmap(large, pages * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -347,7 +353,7 @@ static void move_in_each_step(void) {
   const size_t pages = 3 << 17, some = 1000;
   char *below = free_range(2 * some + pages), *large = map_at(below + some * PAGE, pages, 0);
   char *above = large + pages * PAGE, *small = map_at(above, some, 500);
-  pages_look(1, true);
+  count_alone();
   check(counted == 500 * PAGE);
   for (size_t i = 500; i < some; i++) small[i * PAGE] = 1;
   for (int i = 0; i < 24 || (i < MOST_PASSES && counted != (int64_t)(some * PAGE)); i++) {
@@ -358,14 +364,14 @@ static void move_in_each_step(void) {
   }
   check(counted == (int64_t)(some * PAGE) && residency_bytes() == counted);
   check(munmap(small, some * PAGE) == 0 && munmap(large, pages * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && losses[LOSS_mapping_missed] == 0);
 }
 
 /* With MREMAP_DONTUNMAP, the old range may be used again, and the new one is where it was wished. */
 static void move_and_keep(void) {
   char *free_one = free_range(100), *start = map_without_reserve(100, 100);
-  pages_look(1, true);
+  count_alone();
   char *moved = mremap(start, 100 * PAGE, 100 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, free_one);
   if (moved == MAP_FAILED) { /* before Linux 5.7 */
     check(munmap(start, 100 * PAGE) == 0);
@@ -374,11 +380,11 @@ static void move_and_keep(void) {
     check(moved == free_one);
 #endif
     for (size_t i = 0; i < 80; i++) start[i * PAGE] = 1;
-    pages_look(1, true);
+    count_alone();
     check(counted == 180 * PAGE);
     check(munmap(start, 100 * PAGE) == 0 && munmap(moved, 100 * PAGE) == 0);
   }
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -386,10 +392,10 @@ static void move_and_keep(void) {
 static void count_many_small_ones(void) {
   char *start[200];
   for (int i = 0; i < 200; i++) start[i] = map_without_reserve(20, 10);
-  pages_look(1, true);
+  count_alone();
   check(counted == 2000 * PAGE);
   for (int i = 0; i < 200; i++) check(munmap(start[i], 20 * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -403,10 +409,10 @@ static void map_over_parts(void) {
     check(part == start + i * PAGE);
     if (i % 3) part[0] = 1;
   }
-  pages_look(1, true);
+  count_alone();
   check(counted == 2000 * PAGE && losses[LOSS_mapping_missed] == 0);
   check(munmap(start, pages * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -422,7 +428,7 @@ static void charge_observed_faults(void) {
     residency_note_running(1);
     for (size_t i = 0; i < 64; i++) pages_note_fault((uintptr_t)start + i * PAGE + 1, more / 64, i % 4 ? 2 : 3);
     pages_note_fault((uintptr_t)&start, 100000, 4); /* elsewhere */
-    pages_look(1, true);
+    count_alone();
   }
   check(counted == (int64_t)all * PAGE && grown_by[2] + grown_by[3] == counted);
   check(grown_by[3] > counted / 20 && grown_by[3] < counted / 2);
@@ -430,12 +436,12 @@ static void charge_observed_faults(void) {
   pages_note_fault((uintptr_t)start, 100, 2);
   for (size_t i = all; i < all + 200; i += 100) {
     for (size_t j = 0; j < 100; j++) start[(i + j) * PAGE] = 1;
-    pages_look(1, true);
+    count_alone();
   }
   check(counted == (int64_t)(all + 200) * PAGE);
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -451,24 +457,24 @@ static void charge_pages_of_calls(void) {
   const size_t pages = 24000, filled = 16000, some = 1024;
   char *start = map_without_reserve(pages, 0);
   residency_note_running(1);
-  pages_look(1, true);
+  count_alone();
   grown_on = 2;
   touch_as(start, 0, 1000, 2);
   pages_note_fault((uintptr_t)start, 1000, 2);
-  pages_look(1, true);
+  count_alone();
   grown_on = 3;
   touch_as(start, 1000, filled, 3);
-  pages_look(1, true);
+  count_alone();
   check(counted == (int64_t)filled * PAGE);
   for (size_t i = filled; i + some <= pages; i += some) {
     grown_on = i < filled + 4096 ? SEVERAL : 2;
     touch_as(start, i, i + some, 3);
     pages_note_fault((uintptr_t)start, some, 2);
-    pages_look(1, true);
+    count_alone();
   }
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -507,13 +513,13 @@ static void leave_out_own_faults(void) {
     touch_as(start, i, i + 400, 2);
     this_memory.stream[PYTHON].left -= 400 * PAGE;
     touch_as(own, i, i + 400, 3);
-    pages_look(1, true);
+    count_alone();
   }
   check(grown_by[2] + grown_by[3] == (int64_t)pages * PAGE && grown_by[3] < grown_by[2]);
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0 && next.munmap(own, pages * PAGE) == 0);
   this_memory.stream[PYTHON].left = 0;
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
@@ -521,23 +527,23 @@ static void leave_out_own_faults(void) {
 static void count_much_at_the_end(void) {
   const size_t pages = ((size_t)20 << 30) / (size_t)PAGE;
   char *start = map_without_reserve(pages, 100);
-  pages_look(1, true);
+  count_alone();
   check(counted == 100 * PAGE && munmap(start, pages * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
 /* More groups than there is room for: those that were unmapped make room, and nothing else is looked at. */
 static void make_room(void) {
   char *start = map_without_reserve(400, 100), *others[2047];
-  pages_look(1, true);
+  count_alone();
   for (int round = 0; round < 3; round++) {
     for (size_t i = 0; i < 2046; i++) others[i] = map_without_reserve(1, 0);
     for (size_t i = 0; i < 2046; i++) check(munmap(others[i], PAGE) == 0);
   }
   check(losses[LOSS_mapping_missed] == 0 && counted == 100 * PAGE);
   check(munmap(start, 400 * PAGE) == 0);
-  pages_look(1, true);
+  count_alone();
   check(counted == 0 && !residency_has_groups());
 }
 
