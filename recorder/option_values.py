@@ -56,6 +56,30 @@ def rotation_ns(option: str, text: str) -> int:
     return nanoseconds
 
 
+def sample_ns(option: str, text: str) -> tuple[int, int]:
+    """The window and the period, in nanoseconds, of "30s/10min": 100ms to 10000h, the window shorter than the period."""
+    window, slash, period = text.partition("/")
+    if not slash:
+        raise UsageError(f"{option} {text!r} is not a part of a time. Write it like {option} 30s/10min.")
+    found = duration_ns(option, window), duration_ns(option, period)
+    if found[0] >= found[1]:
+        raise UsageError(f"{option} {text}: the first time must be shorter than the second one, like 30s/10min.")
+    return found
+
+
+def sample_text(sample: tuple[int, int]) -> str:
+    """A window and a period as they are given: "30s/10min"."""
+    return "/".join(map(_time_text, sample))
+
+
+def _time_text(time_ns: int) -> str:
+    units = (("h", 3_600_000_000_000), ("min", 60_000_000_000), ("s", 1_000_000_000))
+    for unit, length_ns in units:
+        if time_ns % length_ns == 0:
+            return f"{time_ns // length_ns}{unit}"
+    return f"{time_ns / 1e6:g}ms"
+
+
 def threshold_bytes(option: str, text: str, times: int = 1) -> int:
     """A sampling threshold: ``times`` the size, rounded up to the next prime, because a round number could stay in step
     with a pattern of the program's own sizes and then always sample the same line."""

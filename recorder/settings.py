@@ -26,7 +26,7 @@ class Settings:
     ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
     ``gpu_interval_ns``: time between two GPU samples, 0 = none; ``labels``: what the trace is of, by name, in the order
     given; ``rotate_ns``: a trace is closed so often, None = there is one trace; ``keep_ns``: closed traces are removed when they
-    are older, None = never.
+    are older, None = never; ``sample``: the recording is on for the first time of each second one, None = all the time.
     """
 
     command: list[str] = field(default_factory=list)
@@ -52,3 +52,4 @@ class Settings:
     labels: dict[str, str] = field(default_factory=dict)
     rotate_ns: int | None = None
     keep_ns: int | None = None
+    sample: tuple[int, int] | None = None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ..report.cuda import DIRECTIONS, add_devices, have_calls
 from ..report.gpu import add_gpu
 from ..report.marked import placed
-from ..report.reduction import window_s
+from ..report.reduction import recorded_s, window_s
 from ..report.threads import CLASSES
 from ..report.timeline import memory_over_time
 from ..results.trace import TraceInfo
 from ..trace import queries
-from ..trace.info import settings, trace_info, whole_number
+from ..trace.info import NEVER, pauses_by_trace, settings, trace_info, whole_number
 from ..trace.selection import Selection
 from ..trace.sources import sources_of
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
@@ -105,7 +105,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Run:
-    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's; ``window_s``: selected duration."""
+    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's; ``window_s``: recorded time in the selection."""
 
     info: TraceInfo
     window_s: float
@@ -142,7 +142,8 @@ def _reduced(traces: Traces, selection: Selection) -> Run:
     totals = _totals(connection, [*made.values(), rest], length_s, info, selection)
     files = {file for (file,) in connection.execute("SELECT file FROM user_files").fetchall()}
     sources = sources_of(connection, files)
-    return Run(info, length_s, made, rest, totals, sources)
+    recorded = recorded_s(info, selection, pauses_by_trace(connection).get(1, NEVER))
+    return Run(info, recorded, made, rest, totals, sources)
 
 
 def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> RunRow:

@@ -11,7 +11,7 @@ import os
 import resource
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,11 +179,11 @@ def _define(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Seque
     """Makes the two views."""
     scan = f"read_parquet([{', '.join(map(_name, descriptors))}], union_by_name = true, hive_partitioning = false)"
     number = f"file_index::BIGINT * {schema.MOST_TRACES} + trace"
-    _check_columns(raw, batches, descriptors)
+    missing = _missing_columns(raw, batches, descriptors)
     names = ", ".join(literal(batch.stem) for batch in batches)
     raw.execute(
         f"""CREATE TEMP TABLE every_trace AS SELECT {number} AS trace, ([{names}])[file_index::INTEGER + 1] AS batch,
-            {_columns(schema.TRACE_COLUMNS)} FROM {scan} WHERE kind = '{schema.TRACE}'"""
+            {_columns(schema.TRACE_COLUMNS, missing=missing)} FROM {scan} WHERE kind = '{schema.TRACE}'"""
     )
     _check_numbers(raw, batches)
     raw.execute(f"CREATE TEMP TABLE fleet_traces AS {queries.body('traces_once')}")
@@ -197,11 +197,14 @@ def _define(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Seque
     )
 
 
-def _columns(columns: Sequence[schema.Column], possible: Mapping[str, str] | None = None) -> str:
-    """The columns as SQL. Where the condition in ``possible`` of one does not hold, the query that reads it fails."""
+def _columns(
+    columns: Sequence[schema.Column], possible: Mapping[str, str] | None = None, missing: Collection[str] = ()
+) -> str:
+    """The columns as SQL. Where the condition in ``possible`` of one does not hold, the query that reads it fails. Those that
+    are ``missing`` are NULL."""
     found = []
     for each in columns:
-        text = f"{quoted(each.name)}::{SQL_TYPES[each.type]}"
+        text = f"{'NULL' if each.name in missing else quoted(each.name)}::{SQL_TYPES[each.type]}"
         if possible and each.name in possible:
             text = (
                 f"CASE WHEN {possible[each.name]} THEN {text} ELSE error('a batch has an impossible {each.name}') END"
@@ -210,9 +213,10 @@ def _columns(columns: Sequence[schema.Column], possible: Mapping[str, str] | Non
     return ", ".join(found)
 
 
-def _check_columns(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Sequence[int]) -> None:
-    """Raises BatchDamaged where a batch lacks a column."""
-    needed = [column.name for column in schema.COLUMNS]
+def _missing_columns(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors: Sequence[int]) -> set[str]:
+    """Columns of later versions that no batch has. Raises BatchDamaged where a batch lacks a column of its version."""
+    added = set(schema.ADDED)
+    needed = [column.name for column in schema.COLUMNS if column.name not in schema.ADDED]
     for batch, descriptor in zip(batches, descriptors, strict=True):
         rows = raw.execute(f"SELECT name FROM parquet_schema({_name(descriptor)})").fetchall()
         missing = [name for name in needed if [name] not in map(list, rows)]
@@ -220,6 +224,8 @@ def _check_columns(raw: DuckDBPyConnection, batches: Sequence[Path], descriptors
             raise BatchDamaged(batch, f"the column {missing[0]} is missing")
         if ("file_index",) in rows:
             raise BatchDamaged(batch, "it has a column file_index")
+        added -= {name for (name,) in rows}
+    return added
 
 
 def _check_numbers(raw: DuckDBPyConnection, batches: Sequence[Path]) -> None:
@@ -237,7 +243,8 @@ def _check_numbers(raw: DuckDBPyConnection, batches: Sequence[Path]) -> None:
     most = schema.MOST_NS
     late = raw.execute(
         f"""SELECT batch FROM every_trace
-            WHERE start_ns NOT BETWEEN -{most} AND {most} OR wall_ns NOT BETWEEN 0 AND {most} LIMIT 1"""
+            WHERE start_ns NOT BETWEEN -{most} AND {most} OR wall_ns NOT BETWEEN 0 AND {most}
+                OR recorded_ns NOT BETWEEN 0 AND {most} LIMIT 1"""
     ).fetchall()
     _raise_wrong(batches, late, "the time of a trace is impossible")
 
@@ -257,7 +264,8 @@ def _raise_cause(batches: Sequence[Path], descriptors: Sequence[int], error: Bas
         raise OutOfMemory(memory.limit_bytes()) from error
     if not isinstance(error, (duckdb.Error, RuntimeError, UnicodeDecodeError)):
         return
-    columns = ", ".join(f"max(hash({quoted(column.name)}::{SQL_TYPES[column.type]}))" for column in schema.COLUMNS)
+    first = (column for column in schema.COLUMNS if column.name not in schema.ADDED)
+    columns = ", ".join(f"max(hash({quoted(column.name)}::{SQL_TYPES[column.type]}))" for column in first)
     for batch, descriptor in zip(batches, descriptors, strict=True):
         with duckdb.connect(":memory:", config=dict.fromkeys(SWITCHED_OFF, False)) as alone:
             try:

@@ -21,12 +21,12 @@ from ...formats.trace.integrity import check_trace
 from ..leaks.leaks import find_leaks
 from ..report.cuda import add_devices, have_calls
 from ..report.gpu import add_gpu
-from ..report.reduction import Sums, by_key, function_key, growth_variances, line_key, reduce_traces, window_s
+from ..report.reduction import Sums, by_key, function_key, growth_variances, line_key, recorded_s, reduce_traces
 from ..report.report import figures_of, query_of
 from ..report.timeline import Memory, memory_over_time
 from ..results.trace import TraceInfo
 from ..trace import queries
-from ..trace.info import settings_by_trace, trace_infos, whole_number
+from ..trace.info import NEVER, pauses_by_trace, settings_by_trace, trace_infos, whole_number
 from ..trace.selection import Selection
 from ..trace.sources import sources_by_trace
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
@@ -199,17 +199,18 @@ def _divided(traces: Traces, infos: Sequence[TraceInfo], kept: Sequence[int]) ->
     memories: list[Memory] = []
     if any(infos[trace - 1].events["memory"] is not None for trace in kept):
         memories = memory_over_time(connection, _ALL, len(infos))
-    variances = growth_variances(connection)
+    variances, pauses = growth_variances(connection), pauses_by_trace(connection)
     found: dict[int, Sums] = {}
     for trace in kept:
         info = infos[trace - 1]
+        length_s = recorded_s(info, _ALL, pauses.get(trace, NEVER))
         own_lines, own_functions, (rest,) = lines.get(trace, []), functions.get(trace, []), rests[trace]
         add_devices(connection, False, own_lines, own_functions, rest)
         add_gpu(connection, False, own_lines, own_functions, rest)
         found[trace] = Sums(
             infos=[info],
-            window_s=window_s(info, _ALL),
-            longest_s=window_s(info, _ALL),
+            window_s=length_s,
+            longest_s=length_s,
             memory=memories[trace - 1] if info.events["memory"] is not None else None,
             lines=by_key(own_lines, line_key),
             functions=by_key(own_functions, function_key),
@@ -256,9 +257,12 @@ def _summaries(traces: Traces, infos: Sequence[TraceInfo], sums: Mapping[int, Su
 
 
 def _marks(traces: Traces) -> dict[int, dict[str, int]]:
-    """How often each of the user's marks was set, by trace and text."""
+    """How often each of the user's marks was set while it was recorded, by trace and text: figures for each of them are of
+    that time."""
     found: dict[int, dict[str, int]] = {}
-    sql = """SELECT trace, left(coalesce(text, ''), ?) AS mark, count(*) FROM marks WHERE coalesce(what, 'mark') = 'mark'
+    sql = """SELECT m.trace, left(coalesce(m.text, ''), ?) AS mark, count(*) FROM marks m WHERE coalesce(what, 'mark') = 'mark'
+            AND NOT EXISTS (FROM marks p WHERE p.trace = m.trace AND p.what = 'pause' AND p.t_ns <= m.t_ns
+                AND (p.end_ns IS NULL OR p.end_ns > m.t_ns))
         GROUP BY ALL ORDER BY trace, count(*) DESC, mark"""
     for trace, text, count in traces.connection.execute(sql, (_MOST_MARK,)).fetchall():
         own = found.setdefault(trace, {})
@@ -274,6 +278,7 @@ def _trace_row(info: TraceInfo, settings: Mapping[str, str], marks: Mapping[str,
         "labels": labels_in(settings.get("labels")),
         "start_ns": _start_ns(info.started_at),
         "wall_ns": _wall_ns(settings.get("wall_ns")),
+        "recorded_ns": None if info.recorded_s is None else min(round(info.recorded_s * 1e9), MOST_NS),
         "python": info.python,
         "program": None if info.command is None else valid(" ".join(info.command))[:_MOST_PROGRAM],
         "processes": info.processes,

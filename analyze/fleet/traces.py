@@ -33,7 +33,8 @@ def build_traces(
 
 
 def _trace(row: dict[str, Any]) -> FleetTrace:
-    start_ns, wall_ns = row.pop("start_ns"), row.pop("wall_ns")
+    start_ns, wall_ns, recorded_ns = row.pop("start_ns"), row.pop("wall_ns"), row.pop("recorded_ns")
+    recorded_ns = wall_ns if recorded_ns is None else recorded_ns
     labels, lost = dict(row.pop("labels") or {}), row.pop("losses")
     return FleetTrace(
         **row,
@@ -41,6 +42,7 @@ def _trace(row: dict[str, Any]) -> FleetTrace:
         lost_events=lost,
         started_at=time_text(start_ns),
         wall_s=None if wall_ns is None else wall_ns / 1e9,
+        recorded_s=None if recorded_ns is None else recorded_ns / 1e9,
     )
 
 

@@ -14,7 +14,7 @@ from ..results.libraries import NativeFunction
 from ..results.report import Leak
 from ..results.trend import Point, reduce_points
 from ..trace import queries
-from ..trace.info import trace_info
+from ..trace.info import NEVER, Pauses, pauses_by_trace, trace_info
 from ..trace.native import NativeFrames
 from ..trace.selection import Selection
 from ..trace.sources import Sources, source_line, sources_of
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judged:
-    """The time over which a process is judged (ns)."""
+    """The time over which a process is judged (ns), and the pauses of the trace."""
 
     start_ns: int
     judged_ns: int
+    pauses: Pauses = NEVER
 
     def after(self, hundredths: int) -> int:
         """The moment at which this many hundredths of the time are over."""
@@ -84,10 +85,14 @@ def find_leaks(connection: Connection) -> dict[int, dict[Key, Grown]]:
 def _leaks_of(connection: Connection, trace: int, lines: dict[Key, list[Row]], rule: Rule) -> dict[Key, Grown]:
     """The suspect lines of a trace that make up enough of its growth."""
     moments = "SELECT process, start_ns, judged_ns FROM process_moments WHERE trace = ? AND judged_ns IS NOT NULL"
-    times = {process: Judged(*moment) for process, *moment in connection.execute(moments, (trace,)).fetchall()}
+    pauses = pauses_by_trace(connection).get(trace, NEVER)
+    rows = connection.execute(moments, (trace,)).fetchall()
+    times = {process: Judged(from_ns, to_ns, pauses) for process, from_ns, to_ns in rows}
     start_ns = min(each.after(rule.first_place) for each in times.values())
     end_ns = max(each.judged_ns for each in times.values())
     least = rule.least_share_of_growth * _tree_growth(connection, trace, start_ns, end_ns)
+    if end_ns > start_ns:  # growth of a pause is on no line
+        least *= 1 - pauses.within(start_ns, end_ns) / (end_ns - start_ns)
     leaking = {key: rows for key, rows in lines.items() if kept_bytes(rows) >= least}
     stacks = _native_stacks(connection, trace) if leaking else {}
     return {key: _grown(rows, times, rule, stacks.get(key, [])) for key, rows in leaking.items()}
@@ -127,7 +132,8 @@ def _grown(rows: list[Row], times: dict[int, Judged], rule: Rule, native_stack: 
     time = times[most]
     curve = [(time.after(place + 1) / 1e9, round(value)) for place, value in live_curve(by_process[most])]
     trend = reduce_points([(time.start_ns / 1e9, 0), *curve])
-    return Grown(rows, (last_ns - first_ns) / 1e9, trend, native_stack)
+    judged_ns = last_ns - first_ns - time.pauses.within(first_ns, last_ns)
+    return Grown(rows, judged_ns / 1e9, trend, native_stack)
 
 
 def merged_leaks(reductions: Sequence[dict[Key, Grown]], sources: Sources) -> list[Leak]:
@@ -143,7 +149,7 @@ def merged_leaks(reductions: Sequence[dict[Key, Grown]], sources: Sources) -> li
 def _leak(key: Key, parts: list[Grown], sources: Sources) -> Leak:
     rows = [row for part in parts for row in part.cells]
     sums = {name: sum(row[name] for row in rows) for name in _SUMS}
-    judged_s = sum(part.judged_s for part in parts)
+    judged_s = sum(part.judged_s for part in parts) or float("inf")  # all of it was paused
     largest = max(parts, key=lambda part: kept_bytes(part.cells))
     unseen = unseen_bytes(max(row["live_interval_bytes"] for row in rows))
     function, first_line = _most(rows, "function", "first_line")

@@ -18,7 +18,7 @@ from ..leaks.leaks import Grown, find_leaks
 from ..results.trace import TraceInfo
 from ..results.trend import Point, reduce_points, steps
 from ..trace import queries
-from ..trace.info import trace_infos
+from ..trace.info import NEVER, Pauses, pauses_by_trace, trace_infos
 from ..trace.selection import Selection
 from ..trace.sources import sources_of
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
@@ -82,7 +82,7 @@ class Sums:
     line_callee_figures.sql, outside_packages.sql and waiting_lines.sql.
 
     ``infos``: one for each trace, in their order. ``leaks``: one dict for each trace with leaks. ``growth``: by key, the
-    cumulative growth (time in ns, bytes) in the trace where it ends largest. ``window_s``: selected duration of all traces;
+    cumulative growth (time in ns, bytes) in the trace where it ends largest. ``window_s``: recorded time in the selection, of all traces;
     ``longest_s``: that of the longest one. ``memory``: the highest peaks. ``growth_variance``: square of the error that the
     threshold of the footprint samples leaves to a growth, summed over all processes.
     """
@@ -201,7 +201,8 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     device_peak_bytes = add_devices(connection, has_calls, lines, functions, unattributed)
     has_gpu = any(info.events["gpu"] is not None for info in infos)
     gpu_peak_bytes = add_gpu(connection, has_gpu, lines, functions, unattributed)
-    lengths = [window_s(info, selection) for info in infos]
+    pauses = pauses_by_trace(connection)
+    lengths = [recorded_s(info, selection, pauses.get(trace, NEVER)) for trace, info in enumerate(infos, start=1)]
     return Sums(
         infos=infos,
         window_s=sum(lengths),
@@ -268,6 +269,12 @@ def window_s(info: TraceInfo, selection: Selection) -> float:
     wall_s = info.wall_s or 0.0
     to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)
     return max(to_s - max(selection.from_s or 0.0, 0.0), 0.0)
+
+
+def recorded_s(info: TraceInfo, selection: Selection, pauses: Pauses) -> float:
+    """How much of that was recorded, in seconds."""
+    length_s, from_s = window_s(info, selection), max(selection.from_s or 0.0, 0.0)
+    return max(length_s - pauses.within(round(from_s * 1e9), round((from_s + length_s) * 1e9)) / 1e9, 0.0)
 
 
 def line_key(row: Row) -> Key:

@@ -49,7 +49,7 @@ def fleet_json(table: FleetTable) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FleetTrace:
-    """A trace of a fleet, or a file that could not be read (``reason``). ``value``: of the asked figure in it; None = no
+    """A trace of a fleet, or a file that could not be read (``reason``). ``recorded_s``: ``wall_s`` without pauses; ``value``: of the asked figure in it; None = no
     figure was asked for."""
 
     path: str
@@ -64,6 +64,7 @@ class FleetTrace:
     lost_events: int | None
     reason: str | None
     value: float | None = None
+    recorded_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ _WITHOUT_STACKS = ("unknown_python", "stacks_off", "python_second", "python_name
 
 @dataclass(frozen=True)
 class TraceInfo:
-    """One trace. ``events``: number of samples by sampler; None means that the sampler was off or did not exist yet."""
+    """One trace. ``events``: number of samples by sampler; None means that the sampler was off or did not exist yet.
+    ``paused_s``: how much of ``wall_s`` the recording was paused, so that figures are of the rest."""
 
     path: str
     trace_id: str
@@ -37,6 +38,12 @@ class TraceInfo:
     threads: int
     events: dict[str, int | None]
     losses: list[Loss]
+    paused_s: float = 0.0
+
+    @property
+    def recorded_s(self) -> float | None:
+        """How long it was recorded; None = unknown."""
+        return None if self.wall_s is None else max(self.wall_s - self.paused_s, 0.0)
 
     @property
     def lacks_stacks(self) -> bool:

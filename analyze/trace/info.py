@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,20 @@ SAMPLERS = (
 
 #: The most digits of an integer setting, so that it fits into 64 bits.
 _MOST_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Times of a trace in which nothing was sampled, by time, without overlaps: begin and end in ns from its start."""
+
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def within(self, from_ns: int, to_ns: int) -> int:
+        """How many nanoseconds of this time were paused."""
+        return sum(max(min(end, to_ns) - max(begin, from_ns), 0) for begin, end in self.spans)
+
+
+NEVER = Pauses()
 
 
 def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
@@ -74,17 +89,30 @@ def trace_infos(traces: Traces) -> list[TraceInfo]:
     """The metadata of each opened trace, in their order."""
     connection = traces.connection
     counts, pythons, values = _record_counts(connection), _python_versions(connection), settings_by_trace(connection)
+    pauses = pauses_by_trace(connection)
     losses: dict[int, list[Loss]] = {}
     for row in queries.rows(connection, "loss_list"):
         losses.setdefault(row.pop("trace"), []).append(Loss(**row))
     return [
-        _trace_info(file, values.get(trace, {}), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
+        _trace_info(
+            file,
+            values.get(trace, {}),
+            counts.get(trace, {}),
+            pythons.get(trace),
+            losses.get(trace, []),
+            pauses.get(trace, NEVER),
+        )
         for trace, file in enumerate(traces.files, start=1)
     ]
 
 
 def _trace_info(
-    file: TraceFile, values: dict[str, str], counts: dict[str, int], python: str | None, losses: list[Loss]
+    file: TraceFile,
+    values: dict[str, str],
+    counts: dict[str, int],
+    python: str | None,
+    losses: list[Loss],
+    pauses: Pauses,
 ) -> TraceInfo:
     wall_ns = whole_number(values.get("wall_ns"))
     command = _parsed(values.get("command"))
@@ -100,7 +128,22 @@ def _trace_info(
         threads=counts.get("thread", 0),
         events=_events(values, counts),
         losses=losses,
+        paused_s=0.0 if wall_ns is None else pauses.within(0, wall_ns) / 1e9,
     )
+
+
+def pauses_by_trace(connection: Connection) -> dict[int, Pauses]:
+    """The pauses of each opened trace that has any. A pause without an end lasts to the end of the trace."""
+    sql = """SELECT p.trace, p.t_ns, coalesce(p.end_ns, w.wall_ns, p.t_ns) AS end_ns FROM marks p
+        LEFT JOIN (SELECT trace, any_value(try_cast(value AS BIGINT)) AS wall_ns FROM settings WHERE name = 'wall_ns'
+            GROUP BY trace) w USING (trace)
+        WHERE p.what = 'pause' AND p.t_ns IS NOT NULL ORDER BY p.trace, p.t_ns, end_ns"""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for trace, begin, end in connection.execute(sql).fetchall():
+        own = spans.setdefault(trace, [])
+        begin = max(begin, own[-1][1]) if own else max(begin, 0)  # a damaged trace may have some that overlap
+        own.append((begin, max(begin, end)))
+    return {trace: Pauses(tuple(own)) for trace, own in spans.items()}
 
 
 def _record_counts(connection: Connection) -> dict[int, dict[str, int]]:

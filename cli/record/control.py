@@ -78,6 +78,8 @@ def _set(answer: Answer) -> list[str]:
 
 def _status(answer: Answer) -> list[str]:
     state = "paused" if answer["paused"] else "recording"
+    if answer["paused"] and answer.get("paused_by"):
+        state += f" by {answer['paused_by']}"
     return [
         f"state {state}",
         f"output {answer['output']}",
@@ -89,10 +91,16 @@ def _status(answer: Answer) -> list[str]:
     ]
 
 
+def _resumed(answer: Answer) -> str:
+    if answer.get("paused") and answer["changed"]:
+        return f"Resumed; now it is paused by {answer['cause']}, which decides when it records. Resume again to record now."
+    return "Resumed." if answer["changed"] else "The recording was not paused."
+
+
 #: By command: the lines that are printed for its answer.
 _ANSWERS: dict[str, Callable[[Answer], list[str]]] = {
     "pause": lambda answer: ["Paused." if answer["changed"] else "The recording was already paused."],
-    "resume": lambda answer: ["Resumed." if answer["changed"] else "The recording was not paused."],
+    "resume": lambda answer: [_resumed(answer)],
     "mark": lambda _: ["Marked."],
     "snapshot": _snapshot,
     "set": _set,

@@ -21,6 +21,7 @@ from ...recorder.option_values import (
     gpu_interval_ns,
     interval_ns,
     rotation_ns,
+    sample_ns,
     threshold_bytes,
 )
 from ...recorder.settings import DEFAULT_OUTPUT, Settings
@@ -221,6 +222,14 @@ OPTIONS = (
         ("--pause-at-start",),
         "Start paused: record nothing until --control TRACE resume, or until the program calls resume().",
         setting="pause_at_start",
+    ),
+    Option(
+        ("--sample",),
+        "Record one window in each period, like 30s/10min for 30 seconds in 10 minutes, at a random place in it, and be paused "
+        "otherwise.",
+        "TIME/TIME",
+        "sample",
+        sample_ns,
     ),
     Option(
         ("--recover",),

@@ -47,12 +47,12 @@ def gpu_columns(figures: Line | None, widths: tuple[int, ...]) -> list[str]:
 
 
 def gpu_summary(report: Report, screen: Screen) -> Iterator[str]:
-    """One line of the totals: GPU time, its share of the wall time, and the peak of GPU memory."""
+    """One line of the totals: GPU time, its share of the recorded time, and the peak of GPU memory."""
     totals = report.totals
     if not (totals.gpu_s or totals.gpu_peak_bytes):
         return
     is_whole = report.query["from_s"] is None and report.query["to_s"] is None
-    wall_s = sum(trace.wall_s or 0.0 for trace in report.traces) if is_whole else 0.0
+    wall_s = sum(trace.recorded_s or 0.0 for trace in report.traces) if is_whole else 0.0
     facts = [f"{percent(totals.gpu_s or 0.0, wall_s):.0f} % of the time" if wall_s else ""]
     facts += [f"GPU memory {megabytes(totals.gpu_peak_bytes)} at most"]
     yield fit(f"GPU      {seconds(totals.gpu_s or 0.0):>9}  {', '.join(filter(None, facts))}", screen.width, screen)

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...analyze.results.trace import Loss, MarkInfo, TraceInfo
-from ...formats.units import counted, file_size_text, seconds
+from ...formats.units import counted, file_size_text, percent, seconds
 from .table import columns_text, joined, wrap
 from .text import Screen, clean, fit, not_shown
 
 _MOST_MARKS = 40
+#: More pauses of the recorder's own are one line.
+_FEW_PAUSES = 5
 
 
 def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
@@ -41,7 +43,13 @@ def loss_lines(loss: Loss, screen: Screen) -> list[str]:
 
 
 def _wall(trace: TraceInfo) -> str:
-    return f"{seconds(trace.wall_s)} long" if trace.wall_s is not None else "length unknown"
+    if trace.wall_s is None:
+        return "length unknown"
+    long = f"{seconds(trace.wall_s)} long"
+    if not trace.paused_s:
+        return long
+    share = f"{percent(trace.recorded_s, trace.wall_s):.3g} %"
+    return f"{long}, {seconds(trace.recorded_s)} of it recorded ({share})"
 
 
 def _file_size(path: str) -> str:
@@ -56,15 +64,20 @@ def marks_table(marks: Sequence[MarkInfo], screen: Screen) -> Iterator[str]:
     if not marks:
         return
     yield ""
-    rows = [
-        [
-            seconds(mark.t_s),
-            seconds(None if mark.end_s is None else mark.end_s - mark.t_s),
-            clean(mark.what),
-            clean(mark.text),
-        ]
-        for mark in marks[:_MOST_MARKS]
-    ]
-    yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})
-    if len(marks) > _MOST_MARKS:
-        yield not_shown(len(marks) - _MOST_MARKS, "more mark", "more marks") + "; --json lists all of them."
+    own = [mark for mark in marks if not (mark.what == "pause" and mark.text)]
+    pauses = [mark for mark in marks if mark.what == "pause" and mark.text]
+    if len(pauses) <= _FEW_PAUSES:
+        own, pauses = list(marks), []
+    rows = [[*_times(mark), clean(mark.what), clean(mark.text)] for mark in own[:_MOST_MARKS]]
+    if rows:
+        yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})
+    if len(own) > _MOST_MARKS:
+        yield not_shown(len(own) - _MOST_MARKS, "more mark", "more marks") + "; --json lists all of them."
+    for cause in sorted({mark.text for mark in pauses}):
+        own_lengths = [mark.end_s - mark.t_s for mark in pauses if mark.text == cause and mark.end_s is not None]
+        times = counted(sum(mark.text == cause for mark in pauses), "pause", "pauses")
+        yield f"{times} by {clean(cause)}, together {seconds(sum(own_lengths))}; --json lists all of them."
+
+
+def _times(mark: MarkInfo) -> list[str]:
+    return [seconds(mark.t_s), seconds(None if mark.end_s is None else mark.end_s - mark.t_s)]

@@ -22,7 +22,12 @@ def traces_of(path: Path) -> list[tuple[dict[str, Any], pa.Table]]:
     BatchUnreadable, and FileNotFoundError if it was removed."""
     with os.fdopen(open_batch(path), "rb") as file:
         try:
-            table = pq.read_table(file, columns=ARROW_SCHEMA.names).select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
+            table = pq.read_table(file, columns=ARROW_SCHEMA.names)
+            for name in schema.ADDED.difference(table.column_names):
+                table = table.append_column(
+                    ARROW_SCHEMA.field(name), pa.nulls(len(table), ARROW_SCHEMA.field(name).type)
+                )
+            table = table.select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
             traces = _divided(table)
             check_ranges([row for row, _ in traces], table.filter(pc.equal(table.column("kind"), schema.FIGURE)))
             return traces

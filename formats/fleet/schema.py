@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Of this table. Batches of another major version lie in another folder.
-FORMAT_MAJOR, FORMAT_MINOR = 1, 0
+FORMAT_MAJOR, FORMAT_MINOR = 1, 1
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Key of the Parquet file metadata; the checksum has the key that it has in traces.
@@ -59,11 +59,17 @@ COLUMNS: tuple[Column, ...] = (
     Column("labels", "map<string>", TRACE, "the labels that the recorder was given"),
     Column("start_ns", "int64", TRACE, "start of the recording, nanoseconds since 1970 (UTC); NULL = unknown"),
     Column("wall_ns", "int64", TRACE, "duration of the recording in nanoseconds; NULL = unknown"),
+    Column(
+        "recorded_ns",
+        "int64",
+        TRACE,
+        "how much of that was recorded, without pauses; NULL = unknown, or a batch of format 1.0, whose traces count as whole",
+    ),
     Column("python", "string", TRACE, "version of the first interpreter; NULL = unknown"),
     Column("program", "string", TRACE, "the command, words joined by blanks, at most 200 characters; NULL = unknown"),
     Column("processes", "int64", TRACE, "number of processes"),
     Column("losses", "int64", TRACE, "number of lost events, of all kinds"),
-    Column("marks", "map<int64>", TRACE, "how often each mark of the user was set"),
+    Column("marks", "map<int64>", TRACE, "how often each mark of the user was set while it was recorded"),
     Column("scope", "string", FIGURE, "total, line, function, stack or leak"),
     Column(
         "file", "string", FIGURE, "of lines, functions and leaks; NULL in a line's scope = on no line of the user's"
@@ -83,4 +89,6 @@ COLUMNS: tuple[Column, ...] = (
 
 #: The columns of the rows of a kind, in their order.
 TRACE_COLUMNS = tuple(column for column in COLUMNS if column.kind == TRACE)
+#: Columns that batches of earlier versions lack; they are NULL there.
+ADDED = frozenset({"recorded_ns"})
 FIGURE_COLUMNS = tuple(column for column in COLUMNS if column.kind == FIGURE)

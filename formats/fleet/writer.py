@@ -130,8 +130,8 @@ def check_ranges(traces: Sequence[Mapping[str, Any]], figures: pa.Table) -> None
     """Raises ValueError for what no recording has: times beyond schema.MOST_NS, values that are not finite, or larger than
     schema.MOST_VALUE."""
     for trace in traces:
-        start_ns, wall_ns = trace.get("start_ns") or 0, trace.get("wall_ns") or 0
-        if abs(start_ns) > schema.MOST_NS or not 0 <= wall_ns <= schema.MOST_NS:
+        start_ns, lengths = trace.get("start_ns") or 0, (trace.get("wall_ns") or 0, trace.get("recorded_ns") or 0)
+        if abs(start_ns) > schema.MOST_NS or not all(0 <= each <= schema.MOST_NS for each in lengths):
             raise ValueError("a trace has an impossible time")
     value, variance = figures.column("value"), figures.column("variance")
     if value.null_count or not _all(pc.less_equal(pc.abs(value), schema.MOST_VALUE)):

@@ -399,7 +399,7 @@ KINDS: tuple[Kind, ...] = (
                 "text",
                 "string",
                 "",
-                "the mark's text; for set: the new setting as given (cpu-interval=1ms). The kind setting has the initial values",
+                "the mark's text; for set: the new setting as given (cpu-interval=1ms). The kind setting has the initial values; for pause: the option that caused it (sample 30s/10min), empty when a person or the program did",
             ),
             Column(
                 "end_ns",

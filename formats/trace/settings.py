@@ -19,6 +19,7 @@ SETTINGS: dict[str, str] = {
     "copy_threshold_bytes": "bytes that a thread copies between two copy samples",
     "gpu_interval_ns": "time between two GPU samples, 0 = none were taken",
     "gpu_devices": "JSON list of the GPUs: name, uuid, memory_bytes; absent without a GPU, and when none was sampled",
+    "sample": "window and period of --sample, like 30s/10min; absent without it",
     "hostname": "name of the host",
     "kernel": "kernel release",
     "machine": "processor architecture",

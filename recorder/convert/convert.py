@@ -253,7 +253,9 @@ class Conversion:
     def _is_paused_throughout(self) -> bool:
         """Was it paused from its start (a pause at exactly 0) to its end?"""
         is_over = self._outcome.ended_by not in ("snapshot", "rotation")
-        return is_over and any(mark.what == "pause" and mark.t_ns == 0 and mark.end_ns is None for mark in self._marks)
+        return is_over and any(
+            mark.what == "pause" and mark.t_ns == 0 and mark.end_ns is None and not mark.text for mark in self._marks
+        )
 
     def _ask_for_names(self) -> None:
         """Has the mangled names on native stacks read while tables are made."""

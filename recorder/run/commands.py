@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.layout import constants
 from ...formats.trace.text import LONGEST_MARK
-from ..control.holders import Holders
+from ..control.pauses import Pauses
 from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
@@ -47,6 +47,7 @@ class Target:
 
     space: SpoolFile
     marks: MarkFile
+    pauses: Pauses
     output: Path
     pid: int
     snapshot: Callable[[], Future[Finished]]
@@ -59,7 +60,6 @@ class Commands:
         self._target = target
         self._header = target.space.header
         self._lock = threading.Lock()
-        self._holders = Holders()
         self._commands: dict[str, Callable[[Mapping[str, Any], int], Answer]] = {
             "pause": partial(self._pause, True),
             "resume": partial(self._pause, False),
@@ -92,39 +92,17 @@ class Commands:
         """Nanoseconds from the start of the recording."""
         return time.monotonic_ns() - int(self._header.start_mono_ns)
 
-    def drop_ended_holders(self) -> None:
-        """Pauses the recording if it was resumed for processes that have all ended. Call it from time to time, in any
-        thread."""
-        if len(self._holders):
-            with self._lock:
-                if self._holders.drop_ended() and not len(self._holders):
-                    self._set_paused(True)
-
     def _pause(self, is_paused: bool, request: Mapping[str, Any], pid: int) -> Answer:
         """With ``hold``, a process resumes the recording, if it is paused, until it takes that back by a pause with ``hold``, or
         ends: it is paused when the last one does. ``held``: such processes keep it on, this one among them."""
-        if request.get("hold") is not True:
-            self._holders.clear()  # an explicit command replaces what processes have asked for
-            return {"changed": self._set_paused(is_paused)}
+        pauses = self._target.pauses
+        if request.get("hold") is not True:  # an explicit command replaces what processes have asked for
+            changed = pauses.pause() if is_paused else pauses.resume()
+            return {"changed": changed, "paused": (cause := pauses.cause()) is not None, "cause": cause or ""}
         if is_paused:
-            was_held = self._holders.leave(pid)
-            self._holders.drop_ended()
-            is_last = was_held and not len(self._holders)
-            return {"changed": is_last and self._set_paused(True), "held": False}
-        if pid in self._holders:
-            return {"changed": False, "held": True}
-        changed = self._set_paused(False)
-        if changed or len(self._holders):
-            self._holders.add(pid)
-        return {"changed": changed, "held": pid in self._holders}
-
-    def _set_paused(self, is_paused: bool) -> bool:
-        """Was it otherwise before?"""
-        changed = bool(self._header.paused) != is_paused
-        if changed:
-            self._header.paused = int(is_paused)
-            self._target.marks.add("pause" if is_paused else "resume", self.now_ns())
-        return changed
+            return {"changed": pauses.leave(pid), "held": False}
+        changed, is_held = pauses.hold(pid)
+        return {"changed": changed, "held": is_held}
 
     def _mark(self, request: Mapping[str, Any], pid: int) -> Answer:
         text = str(request.get("text", ""))[:LONGEST_MARK]
@@ -205,6 +183,7 @@ class Commands:
             "recorder_pid": os.getpid(),
             "recorded_s": self.now_ns() / 1e9,
             "paused": bool(header.paused),
+            "paused_by": self._target.pauses.cause() or "",
             "processes": int(header.processes),
             "threads": int(header.threads),
             "spool_bytes": int(header.chunks_used) * CHUNK_BYTES,

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...formats.version import VERSION
+from ..control.cycle import Cycle
+from ..control.pauses import Pauses
 from ..control.server import listen
 from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, SPOOL_NAME
@@ -18,6 +20,7 @@ from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, discard
 from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
+from ..option_values import sample_text
 from ..processor import MACHINE
 from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
@@ -26,32 +29,47 @@ from ..settings import Settings
 from ..spool.spool_file import SpoolFile
 from .session import Prepared
 
+_Made = tuple[Facts, SpoolFile, MarkFile, Pauses, Cycle | None, socket.socket | None]
+
 
 def prepare(settings: Settings, facts: Facts, template: str, report: Callable[[str], None]) -> Prepared:
     """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
-    made: list[tuple[Facts, SpoolFile, MarkFile, socket.socket | None]] = []
+    made: list[_Made] = []
     inodes: list[int] = []
 
     def fill(folder: Path) -> int:
         space = _first_space(folder, settings)
         marks = MarkFile(folder / MARKS_NAME)
-        if settings.pause_at_start:
-            marks.add("pause", 0)
+        cycle = _cycle(settings, int(space.header.start_mono_ns) / 1e9)
+        pauses = _pauses(settings, space, marks, cycle)
         known = replace(facts, origin=create_origin(folder))
         write_facts(folder, known)
         if is_privileged():
             inodes.append(create_rights(folder))
-        made.append((known, space, marks, listen(folder)))
+        made.append((known, space, marks, pauses, cycle, listen(folder)))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, report)
-    known, space, marks, listener = made[0]
+    known, space, marks, pauses, cycle, listener = made[0]
     try:
         rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
     except BaseException:  # out of descriptors
         discard(folder)
         raise
-    return Prepared(folder, template, known, space, marks, listener, rights)
+    return Prepared(folder, template, known, space, marks, pauses, cycle, listener, rights)
+
+
+def _cycle(settings: Settings, start_s: float) -> Cycle | None:
+    if not settings.sample:
+        return None
+    window_s, period_s = (each / 1e9 for each in settings.sample)
+    return Cycle(f"sample {sample_text(settings.sample)}", lambda: (period_s, window_s), start_s)
+
+
+def _pauses(settings: Settings, space: SpoolFile, marks: MarkFile, cycle: Cycle | None) -> Pauses:
+    start_s = int(space.header.start_mono_ns) / 1e9
+    cause = None if cycle is None or cycle.is_on(start_s) else cycle.name
+    return Pauses(space.header, marks, settings.pause_at_start, cycle is not None, cause)
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
@@ -93,6 +111,8 @@ def host_facts(settings: Settings) -> dict[str, str]:
         "copy_threshold_bytes": str(settings.copy_threshold_bytes),
         "gpu_interval_ns": str(settings.gpu_interval_ns),
     }
+    if settings.sample:
+        host["sample"] = sample_text(settings.sample)
     if settings.labels:
         host["labels"] = json.dumps(settings.labels, ensure_ascii=False)
     return host | ({"command": json.dumps(settings.command)} if settings.argv else {})

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import NothingRecorded, TraceError
+from ..control.cycle import Cycle
+from ..control.pauses import Pauses
 from ..control.server import ControlServer
 from ..errors import RecordError
 from ..folder.facts import Facts, restore_folder
@@ -84,14 +86,16 @@ class AttachedEnd:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that is set up before the program starts. ``template``: path of the trace, ``%p`` = pid; ``listener``:
-    None where no control socket could be made; ``rights``: None where no process can have less rights than the recorder."""
+    """Everything that is set up before the program starts. ``template``: path of the trace, ``%p`` = pid; ``cycle``: when the
+    recording is on, None = all the time; ``listener``: None where no control socket could be made; ``rights``: None where no process can have less rights than the recorder."""
 
     folder: HeldFolder
     template: str
     facts: Facts
     space: SpoolFile
     marks: MarkFile
+    pauses: Pauses
+    cycle: Cycle | None
     listener: socket.socket | None
     rights: RightsObserver | None
 
@@ -131,7 +135,8 @@ class Session:
         self._begun: BegunTrace | None = None
         self._end_is_near = False
         self._begins, self._is_over = threading.Lock(), False
-        target = Target(prepared.space, prepared.marks, self._output, pid, self._snapshots.request)
+        self._cycle = prepared.cycle
+        target = Target(prepared.space, prepared.marks, prepared.pauses, self._output, pid, self._snapshots.request)
         self._commands = Commands(target)
         self._rotation = self._rotate(settings, report) if settings.rotate_ns else None
         self._server = self._start_server()
@@ -168,8 +173,9 @@ class Session:
             self._end_early()
             return _TURN_S
         offer = self._prepared.space.offer_ahead
-        let_go, observe = self._commands.drop_ended_holders, self._observe_rights
-        steps = [self._notice, self._drain.turn, offer, self._rss.sample_if_due, observe, let_go, self._notice_end]
+        let_go, observe = self._prepared.pauses.drop_ended, self._observe_rights
+        steps = [self._follow_cycle, self._notice, self._drain.turn, offer, self._rss.sample_if_due, observe, let_go]
+        steps.append(self._notice_end)
         for step in [*steps, self._rotation.turn] if self._rotation else steps:
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
@@ -181,7 +187,13 @@ class Session:
         if self._taken > hurry_chunks_per_s * since_s:
             return _HURRY_S
         # In a pause there is little to do. Rights are observed as often as ever.
-        return _PAUSED_S if self._header.paused and not self._taken and not self._prepared.rights else _TURN_S
+        is_quiet = self._header.paused and not self._taken and not self._prepared.rights
+        until_s = _PAUSED_S if is_quiet else _TURN_S
+        return until_s if not self._cycle else max(min(until_s, self._cycle.left_s(time.monotonic())), _HURRY_S)
+
+    def _follow_cycle(self) -> None:
+        if self._cycle:
+            self._prepared.pauses.follow_cycle(None if self._cycle.is_on(time.monotonic()) else self._cycle.name)
 
     def _notice(self) -> None:
         taken = self._prepared.space.notice_taken()

@@ -23,20 +23,21 @@ def traces_text(table: FleetTable, screen: Screen) -> Iterator[str]:
             yield from wrap(f"{clean(row.path)}: {clean(row.reason or '')}", screen.width, "    ")
         return
     metric = table.query["metric"]
-    names = ["start (UTC)", "s", "host", "labels", "trace"]
+    names = ["start (UTC)", "s", "recorded s", "host", "labels", "trace"]
     cells = [
         [
             (row.started_at or "")[:19].replace("T", " "),
             "" if row.wall_s is None else f"{row.wall_s:,.1f}",
+            "" if row.recorded_s is None else f"{row.recorded_s:,.1f}",
             clean(row.host or ""),
             clean(" ".join(f"{name}={value}" for name, value in row.labels.items())),
             clean(row.path),
         ]
         for row in rows
     ]
-    right = {1}
+    right = {1, 2}
     if metric is not None:
-        names, right = [clean(metric), *names], {0, 2}
+        names, right = [clean(metric), *names], {0, 2, 3}
         cells = [[f"{row.value or 0:,.3f}", *each] for row, each in zip(rows, cells, strict=True)]
     yield from columns_text(names, cells, screen, right)
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from scalene_trace.analyze.trace.info import trace_infos
+from scalene_trace.analyze.trace.traces import open_traces
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.rotate.layout import unfinished
 from tests.support.interpreters import Interpreter
@@ -116,6 +118,23 @@ def test_rotated_traces_add_up(any_python: Interpreter, tmp_path: Path) -> None:
     starts = [datetime.fromisoformat(setting(each)["started_at"]).timestamp() for each in found]
     lengths = [int(setting(each)["wall_ns"]) / 1e9 for each in found]
     assert [b - a for a, b in pairwise(starts)] == pytest.approx(lengths[:-1], abs=0.01)
+
+
+def test_a_sampled_recording_says_in_each_trace_how_much_of_it_was_recorded(tmp_path: Path) -> None:
+    options = ["--rotate", "1s", "--sample", "200ms/500ms"]
+    done = record(tmp_path, [target("steady_work"), "4"], options=options)
+    assert done.status == 0, done.stderr.decode()
+    with open_traces(traces(tmp_path)) as opened:
+        infos = trace_infos(opened)
+    assert {setting(Path(each.path))["sample"] for each in infos} == {"200ms/500ms"}
+    texts = {row["text"] for each in infos for row in rows(Path(each.path), "mark")}
+    assert texts == {"sample 200ms/500ms"}
+    assert not any("never_resumed" in lost(Path(each.path)) for each in infos)
+    length_s, recorded_s = (sum(getattr(each, name) or 0.0 for each in infos) for name in ("wall_s", "recorded_s"))
+    assert 0.2 < recorded_s / length_s < 0.6  # at least eight windows, of two fifths of the time
+    cpu_s = sum(row["cpu_ns"] for each in infos for row in rows(Path(each.path), "thread")) / 1e9
+    used_s = sum(each["cpu_s"] for each in done.facts.values())
+    assert cpu_s < 0.8 * used_s
 
 
 def test_a_killed_recorder_loses_and_doubles_nothing(tmp_path: Path) -> None:

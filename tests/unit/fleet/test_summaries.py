@@ -188,6 +188,18 @@ def test_the_row_of_a_trace_says_what_it_is_of(tmp_path: Path) -> None:
     assert summary.trace["start_ns"] == 1767323045_000006000 and summary.trace["wall_ns"] == 10 * SECOND
 
 
+def test_what_was_paused_counts_neither_as_time_nor_as_marks(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.process()
+    for t_ns in (SECOND, 3 * SECOND, 8 * SECOND):
+        builder.add("mark", t_ns=t_ns, what="mark", text="request")
+    builder.add("mark", t_ns=2 * SECOND, what="pause", text="sample 1s/10s", end_ns=5 * SECOND)
+    builder.add("mark", t_ns=7 * SECOND, what="pause", text="sample 1s/10s")
+    (summary,) = summaries([builder.write(tmp_path / "t.parquet")])
+    assert (summary.trace["wall_ns"], summary.trace["recorded_ns"]) == (10 * SECOND, 4 * SECOND)
+    assert summary.trace["marks"] == {"request": 1}
+
+
 @pytest.mark.parametrize("value", ["a\u00a0b", "\u3000", "\U0001f468\u200d\U0001f469", "x" * 256, "é" * 128])
 def test_labels_that_the_recorder_accepts_are_read(value: str) -> None:
     accepted = labels_of("--label", [f"a={value}"])

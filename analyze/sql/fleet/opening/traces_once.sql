@@ -15,6 +15,7 @@
 --   labels: the labels that the recorder was given, by name
 --   start_ns [ns]: start of the recording, since 1970 (UTC); NULL = unknown
 --   wall_ns [ns]: its duration; NULL = unknown
+--   recorded_ns [ns]: how much of that was recorded; NULL = unknown, or all of it
 --   python: version of the first interpreter; NULL = unknown
 --   program: the command, words joined by blanks; NULL = unknown
 --   processes: number of processes
@@ -26,6 +27,6 @@ WITH numbered AS (
         row_number() OVER (PARTITION BY path ORDER BY mtime_ns DESC, reason IS NOT NULL, trace) AS attempt
     FROM every_trace
 )
-SELECT trace, batch, trace_id, path, size_bytes, mtime_ns, reason, host, labels, start_ns, wall_ns, python, program,
+SELECT trace, batch, trace_id, path, size_bytes, mtime_ns, reason, host, labels, start_ns, wall_ns, recorded_ns, python, program,
     processes, losses, marks
 FROM numbered WHERE copy = 1 AND (reason IS NULL OR attempt = 1)

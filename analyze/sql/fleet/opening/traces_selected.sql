@@ -12,10 +12,10 @@
 --   host: as in fleet_traces
 --   version: the label version; NULL = there is none
 --   day: the date of the start in UTC, as text (2026-11-28); NULL = unknown
---   exposure: the recorded hours, or how often the mark was set; NULL = unknown
+--   exposure: the recorded hours, without pauses, or how often the mark was set; NULL = unknown
 -- Order: none
 SELECT trace, host, labels['version'] AS version, strftime(make_timestamp_ns(start_ns), '%Y-%m-%d') AS day,
-    CASE WHEN $per IS NULL THEN wall_ns / 3.6e12 ELSE coalesce(marks[$per::VARCHAR], 0)::DOUBLE END AS exposure
+    CASE WHEN $per IS NULL THEN coalesce(recorded_ns, wall_ns) / 3.6e12 ELSE coalesce(marks[$per::VARCHAR], 0)::DOUBLE END AS exposure
 FROM fleet_traces
 WHERE reason IS NULL AND (len($hosts) = 0 OR list_contains($hosts, host))
     AND ($since_ns IS NULL OR start_ns >= $since_ns) AND ($until_ns IS NULL OR start_ns < $until_ns)

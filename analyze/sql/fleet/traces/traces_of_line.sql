@@ -13,6 +13,7 @@
 --   labels: as in fleet_traces
 --   start_ns: as in fleet_traces
 --   wall_ns: as in fleet_traces
+--   recorded_ns: as in fleet_traces
 --   python: as in fleet_traces
 --   program: as in fleet_traces
 --   processes: as in fleet_traces
@@ -42,6 +43,6 @@ WITH figures AS (
         AND n.text IS NOT DISTINCT FROM o.text AND n.distance IS NOT DISTINCT FROM o.distance
     WHERE o.metric = $metric AND ($line IS NULL OR n.place = 1) GROUP BY o.trace
 )
-SELECT path, trace_id, host, labels, start_ns, wall_ns, python, program, processes, losses, reason, value
+SELECT path, trace_id, host, labels, start_ns, wall_ns, recorded_ns, python, program, processes, losses, reason, value
 FROM fleet_traces t JOIN parts p ON t.trace = p.trace
 ORDER BY value DESC, path, trace_id

@@ -3,7 +3,8 @@
 -- Columns:
 --   trace
 --   what: mark (also if unknown), pause or set
---   text: the text of the mark; of set: the new setting (cpu-interval=1ms); empty for a pause
+--   text: of mark: its text; of set: the new setting (cpu-interval=1ms); of pause: the option that caused it, empty = a
+--     person or the program
 --   t_s
 --   end_s [s]: end of the marked block, or of the pause; NULL = a moment, or the end was not reached while recorded
 --   pid: the system's id of the process that set the mark; NULL = set from outside of the program

@@ -1,0 +1,89 @@
+"""When a recording that is on for a part of the time is on, and who decides that it is paused."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from scalene_trace.recorder.control.cycle import Cycle
+from scalene_trace.recorder.control.pauses import Pauses
+from scalene_trace.recorder.folder.marks import MarkFile, read_marks
+
+CAUSE = "sample 30s/10min"
+
+
+def test_every_moment_is_recorded_as_often_as_every_other() -> None:
+    draw = random.Random(7).random
+    moments = [0.0, 0.4, 3.0, 9.9, 10.0, 27.5]
+    seen = dict.fromkeys(moments, 0)
+    for _ in range(8_000):
+        cycle = Cycle(CAUSE, lambda: (10.0, 2.0), 0.0, draw)
+        for moment in moments:
+            seen[moment] += cycle.is_on(moment)
+    # 8,000 draws with probability 0.2: a standard deviation of 36.
+    assert all(abs(count - 1_600) < 6 * 36 for count in seen.values()), seen
+
+
+def test_each_period_is_recorded_for_the_length_of_its_window() -> None:
+    cycle = Cycle(CAUSE, lambda: (10.0, 2.0), 100.0, random.Random(1).random)
+    starts: list[float] = []
+    now_s, recorded_s = 100.0, [0.0] * 100
+    while now_s < 1_100.0:
+        is_on, left_s = cycle.is_on(now_s), cycle.left_s(now_s)
+        if is_on:
+            recorded_s[int((now_s - 100.0) / 10.0 + 1e-9)] += left_s
+            starts.append(now_s % 10.0)
+        now_s += left_s
+    assert recorded_s == pytest.approx([2.0] * 100)
+    assert statistics.pstdev(starts) > 2
+
+
+def pauses(folder: Path, **more: object) -> tuple[Pauses, SimpleNamespace, Path]:
+    path = folder / "marks"
+    header = SimpleNamespace(paused=0, start_mono_ns=time.monotonic_ns())
+    return Pauses(header, MarkFile(path), **more), header, path  # type: ignore[arg-type]
+
+
+def test_a_persons_pause_outlasts_the_cycle_and_gives_it_back(tmp_path: Path) -> None:
+    own, header, path = pauses(tmp_path, has_cycle=True)
+    assert own.pause() and header.paused
+    own.follow_cycle(CAUSE)
+    own.follow_cycle(None)
+    assert header.paused and own.cause() == ""
+    own.follow_cycle(CAUSE)
+    assert own.resume() and header.paused and own.cause() == CAUSE
+    own.follow_cycle(None)
+    assert not header.paused
+    assert [(mark.what, mark.text, mark.end_ns is None) for mark in read_marks(path)] == [
+        ("pause", "", False),
+        ("pause", CAUSE, False),
+    ]
+
+
+def test_a_person_who_resumes_in_a_pause_of_the_cycle_records_until_they_pause(tmp_path: Path) -> None:
+    own, header, _ = pauses(tmp_path, has_cycle=True, cycle=CAUSE)
+    assert header.paused and own.resume() and not header.paused
+    own.follow_cycle(None)
+    own.follow_cycle(CAUSE)
+    assert not header.paused
+    assert own.pause() and own.resume() and own.cause() == CAUSE
+
+
+def test_a_process_that_holds_is_recorded_whatever_the_cycle_does(tmp_path: Path) -> None:
+    own, header, _ = pauses(tmp_path, has_cycle=True)
+    assert own.hold(os.getpid()) == (False, True)
+    own.follow_cycle(CAUSE)
+    assert not header.paused
+    assert own.leave(os.getpid()) and header.paused
+
+
+def test_a_recording_without_a_cycle_that_is_on_is_not_held(tmp_path: Path) -> None:
+    own, header, _ = pauses(tmp_path)
+    assert own.hold(os.getpid()) == (False, False)
+    assert not own.leave(os.getpid()) and not header.paused
