@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..formats.units import UnitError, file_size_text, parse_duration_ns, parse_size
+from ..formats.units import UnitError, file_size_text, parse_duration_ns, parse_percent, parse_size
 from .errors import UsageError
 
 SHORTEST_INTERVAL_NS = 10_000
@@ -19,6 +19,7 @@ LONGEST_DURATION_NS = 10_000 * 3_600_000_000_000
 SHORTEST_ROTATION_NS = 1_000_000_000
 SMALLEST_THRESHOLD_BYTES = 4_000
 SMALLEST_ALLOC_INTERVAL_BYTES = 16
+SMALLEST_BUDGET, LARGEST_BUDGET = 0.001, 0.5
 
 
 def interval_ns(option: str, text: str) -> int:
@@ -70,6 +71,19 @@ def sample_ns(option: str, text: str) -> tuple[int, int]:
 def sample_text(sample: tuple[int, int]) -> str:
     """A window and a period as they are given: "30s/10min"."""
     return "/".join(map(_time_text, sample))
+
+
+def budget_share(option: str, text: str) -> float:
+    """The share that "0.5%" means: 0.1 % to 50 %."""
+    number = parse_percent(text)
+    if number is None or not SMALLEST_BUDGET <= number / 100 <= LARGEST_BUDGET:
+        raise UsageError(f"{option} {text!r} is not a budget. It can be 0.1% to 50%, written like 0.5%.")
+    return number / 100
+
+
+def percent_text(share: float) -> str:
+    """A share as it is given: "0.5%"."""
+    return f"{100 * share:g}%"
 
 
 def _time_text(time_ns: int) -> str:

@@ -26,7 +26,10 @@ class Settings:
     ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
     ``gpu_interval_ns``: time between two GPU samples, 0 = none; ``labels``: what the trace is of, by name, in the order
     given; ``rotate_ns``: a trace is closed so often, None = there is one trace; ``keep_ns``: closed traces are removed when they
-    are older, None = never; ``sample``: the recording is on for the first time of each second one, None = all the time.
+    are older, None = never; ``sample``: the recording is on for the first time of each second one, None = all the time;
+    ``cpu_budget``: what the recording may cost, as a part of the program's CPU time, None = no limit; ``arenas_only``: Python's
+    allocators are left alone, its arenas are recorded as blocks; ``watch_period_ns``: mean time between two observations of
+    waiting threads, at least, 0 = the usual one.
     """
 
     command: list[str] = field(default_factory=list)
@@ -53,3 +56,6 @@ class Settings:
     rotate_ns: int | None = None
     keep_ns: int | None = None
     sample: tuple[int, int] | None = None
+    cpu_budget: float | None = None
+    arenas_only: bool = False
+    watch_period_ns: int = 0

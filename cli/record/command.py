@@ -29,7 +29,7 @@ _LONGEST_PID = 9
 #: Options of --pid that would change nothing: they set what only the library inside a program does.
 _NEEDS_THE_SHIM = (
     *("--python", "--cpu-engine", "--memory-threshold", "--alloc-interval", "--native-alloc", "--copy-threshold"),
-    *("--no-memory", "--no-copy", "--no-wait", "--rotate", "--keep"),
+    *("--no-memory", "--no-copy", "--no-wait", "--rotate", "--keep", "--cpu-budget"),
 )
 
 
@@ -102,6 +102,8 @@ def _open_closed_streams() -> None:
 
 def _record(given: Given, settings: Settings, is_verbose: bool) -> int:
     _check_rotation(given, settings)
+    if settings.sample and settings.cpu_budget:
+        raise UsageError("--sample and --cpu-budget cannot be given together: each of them decides when to record.")
     from ...recorder.run.record import record
 
     return _result(record(settings, print_message, _on_trace(is_verbose)))

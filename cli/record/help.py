@@ -29,6 +29,7 @@ Examples:
   scalene-record --pause-at-start --snapshot-every 10min server.py
   scalene-record -o traces --rotate 10min --keep 168h gunicorn app:app
   scalene-record -o traces --rotate 10min --sample 30s/10min gunicorn app:app
+  scalene-record -o traces --rotate 10min --cpu-budget 0.5% gunicorn app:app
   scalene-record --recover trace.parquet.spool
   scalene-record --doctor
 

@@ -17,6 +17,7 @@ from ...recorder.errors import UsageError
 from ...recorder.labels import labels_of
 from ...recorder.option_values import (
     alloc_interval_bytes,
+    budget_share,
     duration_ns,
     gpu_interval_ns,
     interval_ns,
@@ -230,6 +231,14 @@ OPTIONS = (
         "TIME/TIME",
         "sample",
         sample_ns,
+    ),
+    Option(
+        ("--cpu-budget",),
+        "Keep what recording costs below this share of the program's CPU time (0.1% to 50%), by samples that are further apart "
+        "and by pauses. The trace says what it did.",
+        "PERCENT",
+        "cpu_budget",
+        budget_share,
     ),
     Option(
         ("--recover",),

@@ -78,6 +78,18 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     ),
     Loss("paused", "info", "the recording was paused; the program's work in that time is charged to no line"),
     Loss(
+        "budget_exceeded",
+        "info",
+        "recording has cost more than --cpu-budget allows, although it was paused nearly all the time: the recorder needs more "
+        "than that in pauses, too",
+    ),
+    Loss(
+        "arenas_only",
+        "info",
+        "with a --cpu-budget below 5 %, Python's allocators are left alone: objects of up to 512 bytes count by arenas, of "
+        "the lines that needed a new one, and larger ones as native memory; copies are not recorded",
+    ),
+    Loss(
         "never_resumed",
         "loss",
         "the recording was started with --pause-at-start and never resumed, so nothing was sampled; resume it with "

@@ -63,6 +63,7 @@
 #define FEATURE_WAIT 256          /* threads add themselves to the thread table, so that their waits are recorded */
 #define FEATURE_RIGHTS 512        /* processes announce that they become another user (struct rights_row) */
 #define FEATURE_NATIVE_ALLOC 1024 /* allocation samples have the native stack too */
+#define FEATURE_ARENAS_ONLY 2048  /* Python's allocators are left alone; each arena counts as one block */
 
 /* header.alloc_control: a single word, so that a process never reads half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
@@ -98,7 +99,8 @@ struct spool_header {
   uint64_t waited_in_vain; /* `offered` + 1 when a process last waited in vain, or no space was left; 0 = never */
   int32_t finalizing;      /* processes: pid of the one whose interpreter was the last to begin to finalize; 0 = none */
   uint32_t unused;
-  uint64_t reserved[8];
+  uint64_t watch_period_ns; /* mean pause between two passes of the watcher, at least; 0 = the usual one */
+  uint64_t reserved[7];
   uint64_t challenge; /* watcher: a random number, read back through a process to prove that it has the spool mapped */
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */

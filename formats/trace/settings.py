@@ -20,6 +20,7 @@ SETTINGS: dict[str, str] = {
     "gpu_interval_ns": "time between two GPU samples, 0 = none were taken",
     "gpu_devices": "JSON list of the GPUs: name, uuid, memory_bytes; absent without a GPU, and when none was sampled",
     "sample": "window and period of --sample, like 30s/10min; absent without it",
+    "cpu_budget": "share of --cpu-budget, like 0.5%; absent without it. What it did is in rows of kind mark (set)",
     "hostname": "name of the host",
     "kernel": "kernel release",
     "machine": "processor architecture",

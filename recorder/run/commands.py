@@ -164,7 +164,7 @@ class Commands:
         if not int(self._header.features) & _C[f"FEATURE_{feature.upper()}"]:
             raise UsageError(f"{name} cannot be set: the recording was started with --no-{feature}.")
         number = parse(name, text)
-        return field, _alloc_control(number) if field == "alloc_control" else int(number or 0)
+        return field, alloc_control(number) if field == "alloc_control" else int(number or 0)
 
     def _settings(self) -> dict[str, str]:
         header = self._header
@@ -198,7 +198,7 @@ def _own_pid(request: Mapping[str, Any], pid: int) -> int:
     return said if type(said) is int and 0 < said < 2**31 else pid
 
 
-def _alloc_control(interval_bytes: int | None) -> int:
+def alloc_control(interval_bytes: int | None) -> int:
     """The value of ``header.alloc_control`` for an interval; None = it adapts to the program."""
     if interval_bytes is None:
         return _C["CONTROL_ALLOC_SET"] | _C["CONTROL_ALLOC_AUTO"] | FIRST_ALLOC_INTERVAL_BYTES

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...formats.version import VERSION
+from ..control.budget import FIRST_ALLOC_INTERVAL_BYTES, WATCH_PERIOD_NS, WHOLE_MEMORY, Budget, tick_interval_ns
 from ..control.cycle import Cycle
 from ..control.pauses import Pauses
 from ..control.server import listen
@@ -20,7 +21,7 @@ from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, discard
 from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
-from ..option_values import sample_text
+from ..option_values import percent_text, sample_text
 from ..processor import MACHINE
 from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
@@ -29,7 +30,7 @@ from ..settings import Settings
 from ..spool.spool_file import SpoolFile
 from .session import Prepared
 
-_Made = tuple[Facts, SpoolFile, MarkFile, Pauses, Cycle | None, socket.socket | None]
+_Made = tuple[Facts, SpoolFile, MarkFile, Pauses, Cycle | None, Budget | None, socket.socket | None]
 
 
 def prepare(settings: Settings, facts: Facts, template: str, report: Callable[[str], None]) -> Prepared:
@@ -40,26 +41,48 @@ def prepare(settings: Settings, facts: Facts, template: str, report: Callable[[s
     def fill(folder: Path) -> int:
         space = _first_space(folder, settings)
         marks = MarkFile(folder / MARKS_NAME)
-        cycle = _cycle(settings, int(space.header.start_mono_ns) / 1e9)
+        budget = _budget(settings)
+        cycle = _cycle(settings, budget, int(space.header.start_mono_ns) / 1e9)
         pauses = _pauses(settings, space, marks, cycle)
         known = replace(facts, origin=create_origin(folder))
         write_facts(folder, known)
         if is_privileged():
             inodes.append(create_rights(folder))
-        made.append((known, space, marks, pauses, cycle, listen(folder)))
+        made.append((known, space, marks, pauses, cycle, budget, listen(folder)))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, report)
-    known, space, marks, pauses, cycle, listener = made[0]
+    known, space, marks, pauses, cycle, budget, listener = made[0]
     try:
         rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
     except BaseException:  # out of descriptors
         discard(folder)
         raise
-    return Prepared(folder, template, known, space, marks, pauses, cycle, listener, rights)
+    return Prepared(folder, template, known, space, marks, pauses, cycle, budget, listener, rights)
 
 
-def _cycle(settings: Settings, start_s: float) -> Cycle | None:
+def within_budget(settings: Settings) -> Settings:
+    """The settings of a recording with --cpu-budget: samples and observations are further apart."""
+    share = settings.cpu_budget
+    if not share:
+        return settings
+    settings = replace(settings, cpu_interval_ns=tick_interval_ns(share, settings.cpu_interval_ns))
+    if share >= WHOLE_MEMORY:
+        return settings
+    if settings.alloc_interval_bytes is None:
+        settings = replace(settings, alloc_interval_bytes=FIRST_ALLOC_INTERVAL_BYTES)
+    return replace(settings, copy=False, arenas_only=settings.memory, watch_period_ns=WATCH_PERIOD_NS)
+
+
+def _budget(settings: Settings) -> Budget | None:
+    if not settings.cpu_budget:
+        return None
+    return Budget(settings.cpu_budget, settings.cpu_interval_ns / 1e9, settings.alloc_interval_bytes or 0)
+
+
+def _cycle(settings: Settings, budget: Budget | None, start_s: float) -> Cycle | None:
+    if budget:
+        return Cycle(f"cpu-budget {percent_text(budget.share)}", budget.next_period, start_s)
     if not settings.sample:
         return None
     window_s, period_s = (each / 1e9 for each in settings.sample)
@@ -113,6 +136,8 @@ def host_facts(settings: Settings) -> dict[str, str]:
     }
     if settings.sample:
         host["sample"] = sample_text(settings.sample)
+    if settings.cpu_budget:
+        host["cpu_budget"] = percent_text(settings.cpu_budget)
     if settings.labels:
         host["labels"] = json.dumps(settings.labels, ensure_ascii=False)
     return host | ({"command": json.dumps(settings.command)} if settings.argv else {})

@@ -21,7 +21,7 @@ from ..settings import Settings
 from ..shim_library import preloadable_shim
 from ..spool.drain import Drain
 from .load import load_converter, load_the_rest, prepare_converter
-from .prepare import host_facts, prepare
+from .prepare import host_facts, prepare, within_budget
 from .program import Program, resolve_program, start
 from .session import Recorded, Session
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
@@ -46,6 +46,7 @@ def record(
     Raises RecordError when the program was not started.
     """
     check_pages()
+    settings = within_budget(settings)
     umask = os.umask(_UMASK)
     program = resolve_program(settings.command, settings.python)
     template = output_template(settings.output, is_shared=settings.rotate_ns is not None)

@@ -121,6 +121,7 @@ class SpoolFile:
         header.filters = _seccomp_filters()
         header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
+        header.watch_period_ns = settings.watch_period_ns
         header.cpu_interval_ns = settings.cpu_interval_ns
         header.memory_threshold_bytes = settings.memory_threshold_bytes
         header.alloc_interval_bytes = _alloc_interval_bytes(settings)
@@ -216,6 +217,7 @@ def _features(settings: Settings) -> int:
         "FEATURE_ALLOC_AUTO": settings.memory and settings.alloc_interval_bytes is None,
         "FEATURE_COPY": settings.copy,
         "FEATURE_NATIVE_ALLOC": settings.native_alloc,
+        "FEATURE_ARENAS_ONLY": settings.arenas_only,
         "FEATURE_WAIT": settings.wait,
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,

@@ -35,10 +35,15 @@ static void sleep_for(int64_t pause_ns) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Passes are the ticks of attached processes, so they come as often as ticks were asked for. */
+/* Passes are the ticks of attached processes, so they come as often as ticks were asked for. A recording with a budget asks
+ * for fewer of them. */
 static int64_t shortest_period(void) {
-  int64_t asked_ns = attached_any() ? (int64_t)spool->cpu_interval_ns : PERIOD_NS;
-  return asked_ns > PERIOD_NS ? PERIOD_NS : asked_ns < LEAST_PERIOD_NS ? LEAST_PERIOD_NS : asked_ns;
+  int64_t asked_ns = attached_any() ? (int64_t)spool->cpu_interval_ns : PERIOD_NS, longest_ns = PERIOD_NS;
+  if (spool->watch_period_ns && !attached_any()) {
+    longest_ns = LONGEST_PERIOD_NS;
+    asked_ns = spool->watch_period_ns < LONGEST_PERIOD_NS ? (int64_t)spool->watch_period_ns : longest_ns;
+  }
+  return asked_ns > longest_ns ? longest_ns : asked_ns < LEAST_PERIOD_NS ? LEAST_PERIOD_NS : asked_ns;
 }
 
 static int64_t next_pause(uint64_t *random, int64_t now_ns) {

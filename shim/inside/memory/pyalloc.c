@@ -260,8 +260,13 @@ static void replaced(void) {
   wrap_all(1);
 }
 
+/* The wrappers cost some programs 3 % of their time, in pauses too, which is more than a recording with a small budget may
+ * cost. */
+static bool has_arenas_only(void) { return spool->features & FEATURE_ARENAS_ONLY; }
+
 static void at_first_arena(void) {
   struct py_allocator now;
+  if (has_arenas_only()) return;
   get_allocator(DOMAIN_OBJ, &now);
   if (atomic_load(&put_off)) {
     pymalloc = below[0][DOMAIN_OBJ];
@@ -405,6 +410,17 @@ static void count_chunk_freed(void *chunk, size_t size) {
   memory_count_freed(m, PYTHON, size);
 }
 
+static void count_arena(void *arena) {
+  if (has_arenas_only())
+    memory_count_allocated(&this_memory, PYTHON, arena, ARENA_BYTES, ARENA_BYTES, ALLOC_CHUNK);
+}
+
+static void count_arena_freed(void *arena) {
+  if (!has_arenas_only()) return;
+  if (live_maybe(arena)) sampler_freed((uintptr_t)arena);
+  memory_count_freed(&this_memory, PYTHON, ARENA_BYTES);
+}
+
 static void *arena_alloc(void *context, size_t size) {
   (void)context;
   this_memory.python_depth++;
@@ -415,6 +431,7 @@ static void *arena_alloc(void *context, size_t size) {
     note_arena((uintptr_t)arena, true);
     atomic_fetch_add(&arena_bytes, ARENA_BYTES);
     if (atomic_fetch_add(&arenas_seen, 1) == 0) at_first_arena();
+    count_arena(arena);
   } else {
     count_chunk(arena, size);
   }
@@ -424,6 +441,7 @@ static void *arena_alloc(void *context, size_t size) {
 static void arena_free(void *context, void *arena, size_t size) {
   (void)context;
   if (arena && size == ARENA_BYTES) {
+    count_arena_freed(arena);
     note_arena((uintptr_t)arena, false);
     codes_forget_range((uintptr_t)arena, (uintptr_t)arena + size); /* of an interpreter that ends, with its blocks */
     atomic_fetch_sub(&arena_bytes, ARENA_BYTES);
@@ -448,8 +466,12 @@ static void install(void) {
   set_arena(&ours);
   pymalloc = (struct py_allocator){.malloc = NULL};
   place[DOMAIN_MEM] = place[DOMAIN_OBJ] = NULL;
-  atomic_store(&put_off, put_off_wrapping());
-  if (!atomic_load(&put_off)) wrap_all(0);
+  atomic_store(&put_off, !has_arenas_only() && put_off_wrapping());
+  if (has_arenas_only()) {
+    for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) get_allocator(domain, &below[0][domain]);
+  } else if (!atomic_load(&put_off)) {
+    wrap_all(0);
+  }
   installed = true;
 }
 

@@ -1,0 +1,59 @@
+"""Measures what a recording costs while it runs: CPU time of the recorder and of the program, and records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from ...formats.spool.chunks import CHUNK_BYTES, SLOT_BYTES
+from ...formats.spool.layout import constants, ffi
+from ..spool.spool_file import SpoolFile
+from .budget import Spent
+
+_C = constants()
+_SLOTS = CHUNK_BYTES // SLOT_BYTES
+
+
+class Spending:
+    """``pids``: gives those of the processes that are recorded."""
+
+    def __init__(self, space: SpoolFile, pids: Callable[[], Iterable[int]]) -> None:
+        self._space, self._pids = space, pids
+        self._program_s = 0.0
+        self._clocks: dict[int, float] = {}
+        self._records = 0
+        self._cursors: dict[int, tuple[int, int, int]] = {}  # chunk → offer, process, cursor
+
+    def look(self) -> Spent:
+        """The sums until now."""
+        self._add_processes()
+        self._add_records()
+        return Spent(time.monotonic(), self._program_s, time.process_time(), self._records)
+
+    def _add_processes(self) -> None:
+        for pid in self._pids():
+            try:
+                used_s = time.clock_gettime(~pid << 3 | 2)  # the CPU clock of a process, clock_getcpuclockid(3)
+            except OSError:
+                self._clocks.pop(pid, None)
+                continue
+            # Another process may have the pid now. One that is new has used its time since it was started.
+            self._program_s += max(used_s - self._clocks.get(pid, 0.0), 0.0)
+            self._clocks[pid] = used_s
+
+    def _add_records(self) -> None:
+        """Counts slots that were filled since the last time. A chunk that was drained in the meantime was full if its process
+        has another one; else the process has ended."""
+        found: dict[int, tuple[int, int, int]] = {}
+        for chunk, offer in list(self._space.in_use.items()):
+            header = ffi().from_buffer("struct chunk_header *", self._space.first_bytes(chunk, SLOT_BYTES))
+            if int(header.process) not in (0, _C["PROCESS_WATCHER"]):
+                found[chunk] = offer, int(header.process), min(int(header.cursor), _SLOTS)
+        live = {process for _, process, _ in found.values()}
+        for chunk, (offer, process, cursor) in self._cursors.items():
+            if found.get(chunk, (-1,))[0] != offer and process in live:
+                self._records += _SLOTS - cursor
+        for chunk, (offer, _, cursor) in found.items():
+            known = self._cursors.get(chunk)
+            self._records += cursor - (known[2] if known and known[0] == offer else 0)
+        self._cursors = found
