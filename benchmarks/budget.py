@@ -29,6 +29,8 @@ from overhead import LOOP, PROGRAMS, script
 from support.environments import Spread, environment, save, spread, tool, version_of
 
 _WAYS = ("bare", "budget", "whole")
+#: Functions with less of the CPU time are not compared: normal errors do not hold for a handful of ticks.
+_LEAST_SHARE = 0.05
 _COST = re.compile(
     r"cost ([\d.]+) % \(in the program ([\d.]+) % .*the recorder ([\d.]+) s\), recorded ([\d.]+) % .*cpu-interval=([\d.]+ms)"
 )
@@ -106,10 +108,12 @@ def apart(ours: Counter[str], ticks: int, theirs: Counter[str], others: int) -> 
     found = []
     for name in {*ours, *theirs}:
         p, q = ours[name] / sums[0], theirs[name] / sums[1]
-        r = (ours[name] + theirs[name]) / sum(sums) if ticks else q
+        r = (ours[name] + theirs[name]) / sum(sums)
+        if r < _LEAST_SHARE:
+            continue
         error = (max(r * (1 - r), 1e-6) * (1 / max(ticks, 1) + 1 / max(others, 1))) ** 0.5
         found.append((100 * abs(p - q), abs(p - q) / error))
-    return max(each for each, _ in found), max(each for _, each in found)
+    return max((each for each, _ in found), default=0.0), max((each for _, each in found), default=0.0)
 
 
 def measure(program: str, python: Path, budget: str, rounds: int, seconds: float) -> Row:
@@ -184,8 +188,8 @@ def phases(python: Path, budget: str, runs: int, turns: int) -> list[float]:
         for _ in range(runs):
             line = [tool("scalene-record"), "-o", str(output), "--python", str(python), "--cpu-budget", budget]
             subprocess.run([*line, str(program), str(turns)], check=True, capture_output=True)
-            seen = {name.rpartition(":")[2].rpartition(".")[2]: cpu_s for name, cpu_s in functions(output).items()}
-            parts = seen.get("allocates", 0.0), seen.get("computes", 0.0)
+            seen = functions(output)
+            parts = [sum(cpu_s for name, cpu_s in seen.items() if each in name) for each in ("allocates", "computes")]
             found += [parts[0] / sum(parts)] if sum(parts) else []
             print(f"share of the phase that allocates: {found[-1:]}", flush=True)
     return found

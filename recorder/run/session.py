@@ -21,7 +21,6 @@ from ..control.budget import Budget
 from ..control.cycle import Cycle
 from ..control.pauses import Pauses
 from ..control.server import ControlServer
-from ..control.spending import Spending
 from ..errors import RecordError
 from ..folder.facts import Facts, restore_folder
 from ..folder.files import SPOOL_NAME, TRACE_NAME
@@ -35,6 +34,7 @@ from ..rights.observer import RightsObserver
 from ..sampling.gpu_sampler import GpuSampler
 from ..sampling.idle import IdleProcessors
 from ..sampling.rss import RssSampler
+from ..sampling.spending import Spending
 from ..sampling.watcher import Watcher
 from ..settings import Settings
 from ..spool.drain import Drain

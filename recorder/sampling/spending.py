@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from ...formats.spool.chunks import CHUNK_BYTES, SLOT_BYTES
 from ...formats.spool.layout import constants, ffi
+from ..control.budget import Spent
 from ..spool.spool_file import SpoolFile
-from .budget import Spent
 
 _C = constants()
 _SLOTS = CHUNK_BYTES // SLOT_BYTES
