@@ -362,6 +362,19 @@ def test_impossible_figures_are_neither_merged_nor_written(tmp_path: Path) -> No
     assert batch.traces == 0
 
 
+def test_recorded_hours_are_those_without_pauses_and_batches_without_them_are_read(tmp_path: Path) -> None:
+    paused = trace(1, wall_ns=2 * HOUR_NS, recorded_ns=HOUR_NS // 4)
+    old = publish(tmp_path, (trace(2, wall_ns=2 * HOUR_NS), 1.0))
+    forged(old, lambda table: table.drop_columns(["recorded_ns"]))
+    hours = "SELECT trace_id, exposure FROM selected_traces JOIN fleet_traces USING (trace)"
+    for wanted in ([2.0], [0.25, 2.0]):
+        with open_fleet(tmp_path) as fleet:
+            select_traces(fleet, selection_of())
+            assert sorted(each for _, each in fleet.connection.execute(hours).fetchall()) == wanted
+        publish(tmp_path, (paused, 1.0))
+    assert sorted(row["recorded_ns"] or 0 for row, _ in traces_of(old)) == [0]
+
+
 def test_columns_of_a_later_version_are_left_out(tmp_path: Path) -> None:
     publish(tmp_path, (trace(7), 1.0))
     path = publish(tmp_path, (trace(1), 1.0))
