@@ -22,8 +22,10 @@ def traces_of(path: Path) -> list[tuple[dict[str, Any], pa.Table]]:
     BatchUnreadable, and FileNotFoundError if it was removed."""
     with os.fdopen(open_batch(path), "rb") as file:
         try:
-            table = pq.read_table(file, columns=ARROW_SCHEMA.names)
-            for name in schema.ADDED.difference(table.column_names):
+            missing = schema.ADDED.difference(pq.read_schema(file).names)
+            file.seek(0)
+            table = pq.read_table(file, columns=[name for name in ARROW_SCHEMA.names if name not in missing])
+            for name in missing:
                 table = table.append_column(
                     ARROW_SCHEMA.field(name), pa.nulls(len(table), ARROW_SCHEMA.field(name).type)
                 )
