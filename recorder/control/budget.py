@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 #: What one event costs the program, with the signal, the caches that it leaves behind and the kernel's part, in seconds. They
 #: are of a slow virtual machine; elsewhere they cost less, and so does the recording.
-TICK_S, POLL_S, RECORD_S = 100e-6, 5e-6, 30e-6
-#: The kernel timer polls at each scheduler tick.
+TICK_S, POLL_S, RECORD_S = 100e-6, 20e-6, 30e-6
+#: The kernel timer polls at each scheduler tick, and in a pause every 10 ms of CPU time.
 _POLL_INTERVAL_S = 0.004
-#: The part of its CPU time that the library costs a program in a pause.
-HOOKS = 0.001
+#: The part of its CPU time that the library costs a program in a pause, polls of whether to go on included.
+HOOKS = 0.002
 #: The share of a budget that ticks, and other records, may have before their intervals are widened.
 _SHARE = 1 / 3
 LONGEST_INTERVAL_NS = 100_000_000

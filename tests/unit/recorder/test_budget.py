@@ -70,7 +70,7 @@ def test_what_costs_too_much_in_pauses_is_said() -> None:
     budget.observe(False)
     period_s, window_s = budget.next_period()
     assert budget.is_exceeded() and window_s / period_s == pytest.approx(0.002)
-    assert "cost 1.10 %" in budget.text()
+    assert "cost 1.20 %" in budget.text()
 
 
 def test_intervals_are_widened_before_anything_is_paused() -> None:
