@@ -18,6 +18,7 @@ SHORTEST_DURATION_NS = 100_000_000
 LONGEST_DURATION_NS = 10_000 * 3_600_000_000_000
 SHORTEST_ROTATION_NS = 1_000_000_000
 SMALLEST_THRESHOLD_BYTES = 4_000
+SMALLEST_SPOOL_LIMIT_BYTES = 1_000_000
 SMALLEST_ALLOC_INTERVAL_BYTES = 16
 SMALLEST_BUDGET, LARGEST_BUDGET = 0.001, 0.5
 
@@ -92,6 +93,14 @@ def _time_text(time_ns: int) -> str:
         if time_ns % length_ns == 0:
             return f"{time_ns // length_ns}{unit}"
     return f"{time_ns / 1e6:g}ms"
+
+
+def spool_limit_bytes(option: str, text: str) -> int:
+    """Bytes of "1GiB", at least 1 MB."""
+    size = _size(option, text)
+    if size < SMALLEST_SPOOL_LIMIT_BYTES:
+        raise UsageError(f"{option} {text} is out of range. It can be 1MB or more.")
+    return size
 
 
 def threshold_bytes(option: str, text: str, times: int = 1) -> int:

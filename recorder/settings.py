@@ -10,6 +10,7 @@ DEFAULT_INTERVAL_NS = 10_000_000
 DEFAULT_THRESHOLD_BYTES = 10_485_767
 DEFAULT_COPY_THRESHOLD_BYTES = 20_971_529
 DEFAULT_GPU_INTERVAL_NS = 50_000_000
+DEFAULT_SPOOL_LIMIT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class Settings:
     are older, None = never; ``sample``: the recording is on for the first time of each second one, None = all the time;
     ``cpu_budget``: what the recording may cost, as a part of the program's CPU time, None = no limit; ``arenas_only``: Python's
     allocators are left alone, its arenas are recorded as blocks; ``watch_period_ns``: mean time between two observations of
-    waiting threads, at least, 0 = the usual one.
+    waiting threads, at least, 0 = the usual one;
+    ``spool``: the folder in which traces wait that are sent to a URL, None = a default one; ``spool_limit_bytes``: the most
+    that these have together.
     """
 
     command: list[str] = field(default_factory=list)
@@ -59,3 +62,5 @@ class Settings:
     cpu_budget: float | None = None
     arenas_only: bool = False
     watch_period_ns: int = 0
+    spool: Path | None = None
+    spool_limit_bytes: int = DEFAULT_SPOOL_LIMIT_BYTES

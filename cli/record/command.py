@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from ...recorder.convert.finish import Finished
     from ...recorder.run.session import Recorded
     from ...recorder.settings import Settings
+    from ...recorder.upload.place import Destination
 
 FAILED = 125
 DOCTOR = "--doctor"
@@ -29,7 +32,7 @@ _LONGEST_PID = 9
 #: Options of --pid that would change nothing: they set what only the library inside a program does.
 _NEEDS_THE_SHIM = (
     *("--python", "--cpu-engine", "--memory-threshold", "--alloc-interval", "--native-alloc", "--copy-threshold"),
-    *("--no-memory", "--no-copy", "--no-wait", "--rotate", "--keep", "--cpu-budget"),
+    *("--no-memory", "--no-copy", "--no-wait", "--rotate", "--keep", "--spool", "--spool-limit", "--cpu-budget"),
 )
 
 
@@ -101,16 +104,26 @@ def _open_closed_streams() -> None:
 
 
 def _record(given: Given, settings: Settings, is_verbose: bool) -> int:
-    _check_rotation(given, settings)
+    destination = None
+    if _is_sent(given):
+        from .sent import destination_of  # here, because few recordings need it
+
+        destination = destination_of(given, settings)
+        settings = replace(settings, output=destination.folder)
+    _check_rotation(given, settings, is_sent=destination is not None)
     if settings.sample and settings.cpu_budget:
         raise UsageError("--sample and --cpu-budget cannot be given together: each of them decides when to record.")
     from ...recorder.run.record import record
 
-    return _result(record(settings, print_message, _on_trace(is_verbose)))
+    return _result(record(settings, print_message, _on_trace(is_verbose, destination), destination))
 
 
-def _check_rotation(given: Given, settings: Settings) -> None:
-    """Creates the folder of the traces. Raises UsageError, SetupError."""
+def _is_sent(given: Given) -> bool:
+    return "://" in str(given.get("output")) or "spool" in given or "spool_limit" in given
+
+
+def _check_rotation(given: Given, settings: Settings, is_sent: bool) -> None:
+    """Creates the folder of the traces. ``is_sent``: they go to a URL from there. Raises UsageError, SetupError."""
     if not settings.rotate_ns:
         if settings.keep_ns:
             raise UsageError("--keep belongs to --rotate, which closes the traces that are kept. Give both.")
@@ -133,12 +146,13 @@ def _check_rotation(given: Given, settings: Settings) -> None:
         raise SetupError(f"Traces cannot be written in {folder}: {reason}. Name another folder with -o.") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise SetupError(f"Traces cannot be written in {folder}: permission denied. Name another folder with -o.")
-    for each in unfinished(settings.output):
+    for each in [] if is_sent else unfinished(settings.output):
         print_message(f"{each} has traces to be made: its recorder has died. Make them with: {NAME} --recover {each}")
 
 
-def _on_trace(is_verbose: bool) -> Callable[[Finished], None]:
-    return _print_finished if is_verbose or sys.stderr.isatty() else lambda _: None
+def _on_trace(is_verbose: bool, destination: Destination | None = None) -> Callable[[Finished], None]:
+    shown = partial(_print_finished, destination=destination)
+    return shown if is_verbose or sys.stderr.isatty() else lambda _: None
 
 
 def _result(recorded: Recorded) -> int:
@@ -154,6 +168,8 @@ def _attach(given: Given, program: list[str]) -> int:
         raise UsageError(f"--pid starts no program, but {program[0]} was given. Name one or the other.")
     if not pid.isascii() or not pid.isdigit() or len(pid) > _LONGEST_PID or int(pid) == 0:
         raise UsageError(f"--pid needs the number of a process, like --pid 4711, but {pid!r} was given.")
+    if "://" in str(given.get("output")):
+        raise UsageError("--pid writes one trace, to a file, but -o is a URL. Name a file.")
     if without := next((name for name in _NEEDS_THE_SHIM if name.removeprefix("--").replace("-", "_") in given), None):
         raise UsageError(f"{without} has no effect with --pid, which observes from outside. Leave it out.")
     from ...recorder.run.attach import attach
@@ -192,7 +208,11 @@ def _recover(given: Given, program: list[str]) -> int:
     prepare_converter()
     load_converter()
     from ...recorder.rotate.publish import recover_any
+    from .sent import recover_and_send
 
+    if (sent := recover_and_send(given)) is not None:
+        print_message(sent[1])
+        return 0 if sent[0] else FAILED
     output = given.get("output")
     try:
         target = Path(str(output)).absolute() if output else None
@@ -204,13 +224,17 @@ def _recover(given: Given, program: list[str]) -> int:
     return 0
 
 
-def _print_finished(finished: Finished) -> None:
+def _print_finished(finished: Finished, destination: Destination | None = None) -> None:
     path = os.path.relpath(finished.output)
     shown = path if len(path) < len(str(finished.output)) else str(finished.output)
     for text in finished.errors:
         print_message(f"{text}.")
     size = file_size_text(finished.size_bytes)
-    print_message(f"{counted(finished.events, 'event', 'events')} in {shown} ({size}); next: scalene-analyze {shown}")
+    following = f"scalene-analyze {shown}"
+    if destination:
+        shown = f"{destination.shown}/{finished.output.relative_to(destination.folder)}"
+        following = f"scalene-analyze fleet index {destination.shown}"
+    print_message(f"{counted(finished.events, 'event', 'events')} in {shown} ({size}); next: {following}")
 
 
 def _run_typer(words: list[str] | None = None, failed: int = FAILED) -> NoReturn:

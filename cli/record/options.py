@@ -23,6 +23,7 @@ from ...recorder.option_values import (
     interval_ns,
     rotation_ns,
     sample_ns,
+    spool_limit_bytes,
     threshold_bytes,
 )
 from ...recorder.settings import DEFAULT_OUTPUT, Settings
@@ -35,6 +36,12 @@ ENGINES = ("auto", "posix")
 def _output(option: str, text: str) -> Path:
     if not text:
         raise UsageError(f"{option} needs the name of a file, like {option} {DEFAULT_OUTPUT}.")
+    return Path(text)
+
+
+def _folder(option: str, text: str) -> Path:
+    if not text:
+        raise UsageError(f"{option} needs the name of a folder.")
     return Path(text)
 
 
@@ -83,7 +90,8 @@ class Option:
 OPTIONS = (
     Option(
         ("-o", "--output"),
-        "Trace file to write. %p stands for the process id. If FILE is a folder, the trace is written into it.",
+        "Trace file to write. %p stands for the process id. If FILE is a folder, the trace is written into it. With --rotate, it "
+        "may be a URL (s3://bucket/path, gs://, file://), which closed traces are sent to.",
         "FILE",
         "output",
         _output,
@@ -207,6 +215,22 @@ OPTIONS = (
         duration_ns,
     ),
     Option(
+        ("--spool",),
+        "With a URL: where the recording lies, and traces wait until they are sent.",
+        "DIR",
+        "spool",
+        _folder,
+        shown_default="~/.local/state/scalene-trace",
+    ),
+    Option(
+        ("--spool-limit",),
+        "With a URL: when unsent traces have more than SIZE, the oldest are given up.",
+        "SIZE",
+        "spool_limit_bytes",
+        spool_limit_bytes,
+        "1GiB",
+    ),
+    Option(
         ("-p", "--pid"),
         "Record a process that runs already, and its children, from outside: CPU time, waits and tasks, no memory. Until it "
         "ends, for --duration, or until Ctrl-C. The process goes on as before.",
@@ -242,7 +266,8 @@ OPTIONS = (
     ),
     Option(
         ("--recover",),
-        "Write the trace of a recording whose recorder was killed. DIR is its .spool folder.",
+        "Write the trace of a recording whose recorder was killed. DIR is its .spool folder. If DIR is one in which traces wait "
+        "for a URL, make those that are missing, and send all.",
         "DIR",
     ),
     Option(

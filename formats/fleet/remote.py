@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from ..errors import FleetUnreachable
 from . import layout
@@ -26,6 +27,23 @@ _MOST_LISTINGS = 10
 _PIECE_BYTES = 4 << 20
 #: Filesystems on which an object is there when it is whole, and not before.
 _OBJECT_STORES = ("s3", "gcs", "abfs")
+#: Schemes that pyarrow reads.
+SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
+#: Parameters of URLs that are no secrets: addresses and switches. All others may be keys.
+_PLAIN_PARAMETERS = frozenset(
+    (
+        *(
+            "scheme",
+            "endpoint_override",
+            "region",
+            "allow_bucket_creation",
+            "allow_bucket_deletion",
+            "retry_limit_seconds",
+        ),
+        *("blob_storage_authority", "blob_storage_scheme", "dfs_storage_authority", "dfs_storage_scheme", "enable_tls"),
+        *("replication", "buffer_size"),
+    )
+)
 
 
 def is_url(text: str) -> bool:
@@ -37,6 +55,39 @@ def shown(url: str) -> str:
     """``url`` without what may be a secret: name, password (which may have a slash) and parameters."""
     address = url.partition("?")[0]
     return re.sub(r"://[^?]*:[^?]*@|://[^/?@]*@", "://", address)
+
+
+def is_valid(url: str) -> bool:
+    """Has ``url`` the form of a folder at a filesystem that pyarrow reads? Neither imports it nor asks the network."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # a slash within a key makes it something else than a number
+    except ValueError:
+        return False
+    is_file = parts.scheme == "file"
+    has_place = parts.path not in ("", "/") and not parts.netloc if is_file else bool(parts.hostname)
+    return parts.scheme in SCHEMES and has_place and not parts.fragment and re.search(r"\s", url) is None
+
+
+def without_keys(url: str) -> str:
+    """``url`` without what may be a secret, as it may be kept on a disk; with keys from the environment it is the same place."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    user = "" if parts.scheme == "s3" else user.partition(":")[0]  # of S3 it is the key's id; of Azure, the container
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _PLAIN_PARAMETERS]
+    return parts._replace(netloc=f"{user}{at}{host}" if user else host, query=urlencode(kept, safe=":/")).geturl()
+
+
+def _secrets(url: str) -> list[str]:
+    """What is left out by :func:`without_keys`, as messages of others may repeat it, the longest first."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    values = [value for name, value in parse_qsl(parts.query) if name not in _PLAIN_PARAMETERS]
+    found = {password, unquote(password), *values} | ({user, unquote(user)} if parts.scheme == "s3" else set())
+    return sorted(found - {""}, key=len, reverse=True)
 
 
 @dataclass(frozen=True)
@@ -60,6 +111,8 @@ class RemoteFleet:
         self._errors = (OSError, pa.ArrowException)
         try:
             self._files, root = fs.FileSystem.from_uri(self.url)
+        except OSError as error:
+            raise self._failed(error) from None
         except self._errors:  # whose text has the URL, with its keys
             raise FleetUnreachable(shown(url), _FORMS) from None
         self._root = root.rstrip("/")
@@ -113,20 +166,35 @@ class RemoteFleet:
         return True
 
     def send(self, path: Path, name: str) -> None:
-        """Copies a file there, so that it is whole as soon as it can be seen."""
-        contents = path.read_bytes()  # else a failed read would leave a part of it behind
+        """Copies a file there, so that it is whole as soon as it can be seen. Raises OSError if ``path`` cannot be read."""
         folder, _, last = self._path(name).rpartition("/")
         is_atomic = self._files.type_name in _OBJECT_STORES
         written = f"{folder}/{last}" if is_atomic else f"{folder}/.{last}.tmp"
-        try:
-            if not is_atomic:
-                self._files.create_dir(folder, recursive=True)
-            with self._files.open_output_stream(written) as stream:
-                stream.write(contents)
-            if not is_atomic:
-                self._files.move(written, f"{folder}/{last}")
-        except self._errors as error:
-            raise self._failed(error) from error
+        with path.open("rb", buffering=0) as file:
+            try:
+                if not is_atomic:
+                    self._files.create_dir(folder, recursive=True)
+                read_error = self._write(file, written)
+                if read_error is None and not is_atomic:
+                    self._files.move(written, f"{folder}/{last}")
+            except self._errors as error:
+                raise self._failed(error) from error
+        if read_error:
+            self.remove(f"{name.rpartition('/')[0]}/{written.rpartition('/')[2]}".lstrip("/"))
+            raise read_error
+
+    def _write(self, file: Any, written: str) -> OSError | None:
+        """Writes what is in ``file``. Returns the error that stopped reading: arrow publishes a stream even when it is closed, or
+        dropped, half way."""
+        with self._files.open_output_stream(written) as stream:
+            while True:
+                try:
+                    piece = file.read(_PIECE_BYTES)
+                except OSError as error:
+                    return error
+                if not piece:
+                    return None
+                stream.write(piece)
 
     def remove(self, name: str) -> None:
         """Removes a file; it may be gone already."""
@@ -142,4 +210,7 @@ class RemoteFleet:
 
     def _failed(self, error: BaseException) -> FleetUnreachable:
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return FleetUnreachable(shown(self.url), text.replace(self.url, shown(self.url)).rstrip("."))
+        text = text.replace(self.url, shown(self.url))
+        for secret in _secrets(self.url):
+            text = text.replace(secret, "***")
+        return FleetUnreachable(shown(self.url), text.rstrip("."))

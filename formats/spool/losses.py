@@ -108,6 +108,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "info",
         "traces could not be closed in time (--rotate), because the disk was full for example: later ones cover more time",
     ),
+    Loss(
+        "traces_given_up",
+        "loss",
+        "closed traces were given up before they could be sent (--spool-limit): what they covered is in no trace",
+    ),
     Loss("watcher_off", "error", "the watcher could not be started: waits are not recorded"),
     Loss(
         "spool_removed",

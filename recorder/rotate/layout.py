@@ -24,6 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9._%-]+-\d+-(\d{8}T\d{6}\.\d{3})Z\.parquet", re.AS
 _DAY = re.compile(r"date=\d{4}-\d{2}-\d{2}", re.ASCII)
 _TRACE_ID = re.compile("[0-9a-f]{32}")
 _START = "%Y%m%dT%H%M%S.%f"
+_NEVER_NS = 1 << 63
 
 
 def label_folder(folder: Path, labels: Mapping[str, str]) -> Path:
@@ -47,6 +48,19 @@ def trace_path(folder: Path, labels: Mapping[str, str], host: str, pid: int, sta
     start = datetime.fromtimestamp(start_real_ns // 1_000_000 / 1000, UTC)
     name = f"{_encoded(host)[:100] or 'host'}-{pid}-{start.strftime(_START)[:-3]}Z.parquet"
     return label_folder(folder, labels) / f"date={start:%Y-%m-%d}" / name
+
+
+def closed_traces(folder: Path) -> list[Path]:
+    """The traces in the days below ``folder``, for any labels, the oldest first."""
+    found = [path for day in all_days(folder) for path in _traces(day, _NEVER_NS)]
+    return sorted(found, key=lambda path: (_start_ns(path), path))
+
+
+def all_days(folder: Path) -> Iterator[Path]:
+    """The folders of days below ``folder``, for any labels."""
+    for parent, names, _ in os.walk(folder):
+        names[:] = [name for name in names if "=" in name]  # not those of recordings
+        yield from (Path(parent, name) for name in names if _DAY.fullmatch(name))
 
 
 def unfinished(folder: Path) -> list[Path]:

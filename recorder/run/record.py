@@ -29,6 +29,8 @@ from .unrecorded import unrecorded
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
+    from ..upload.place import Destination
+    from ..upload.uploader import Uploader
 
 SPOOL_VARIABLE = b"SCALENE_TRACE_SPOOL"
 _PRELOAD_VARIABLE = b"LD_PRELOAD"
@@ -38,10 +40,14 @@ _UMASK = 0o077
 
 
 def record(
-    settings: Settings, report: Callable[[str], None], on_trace: Callable[[Finished], None] = lambda _: None
+    settings: Settings,
+    report: Callable[[str], None],
+    on_trace: Callable[[Finished], None] = lambda _: None,
+    destination: Destination | None = None,
 ) -> Recorded:
     """Runs and records the program. ``report`` gets sentences for the user; ``on_trace`` gets the trace when it has been
-    written. With --duration the latter happens while the program still runs, in another thread.
+    written. With --duration the latter happens while the program still runs, in another thread. ``destination``: where closed
+    traces are sent; the output is its folder then.
 
     Raises RecordError when the program was not started.
     """
@@ -63,7 +69,7 @@ def record(
             if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
                 # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
                 prepare_converter()
-                _load_all(threading.Event(), lambda: None)
+                _load_all(threading.Event())
             rss = RssSampler(prepared.space, folder / RSS_NAME)
             drain = Drain(prepared.space, folder / SPOOL_NAME)
             watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
@@ -76,7 +82,9 @@ def record(
             with suppress(OSError, ValueError):  # stderr may be closed
                 report(remark)
         prepare_converter()
-        return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace, report), pid)
+        uploader = _uploader(destination, settings, report) if destination else None
+        session = Session(prepared, rss, drain, watcher, pid, settings, on_trace, report, uploader)
+        return _supervise(session, pid, uploader)
 
 
 def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], umask: int) -> int:
@@ -88,23 +96,32 @@ def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], um
         os.umask(own)
 
 
-def _supervise(session: Session, pid: int) -> Recorded:
+def _uploader(destination: Destination, settings: Settings, report: Callable[[str], None]) -> Uploader:
+    from ..upload.uploader import Uploader  # here, because few recordings need it
+
+    return Uploader(destination, settings.spool_limit_bytes, report)
+
+
+def _supervise(session: Session, pid: int, uploader: Uploader | None) -> Recorded:
     """Waits for the program. From here on, no error may end the recorder before the program ends."""
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
-    is_over = threading.Event()
+    is_over, steps = threading.Event(), [session.begin_trace, *([uploader.start] if uploader else [])]
     with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
-        threading.Thread(target=_load_all, args=(is_over, session.begin_trace), name="imports", daemon=True).start()
+        threading.Thread(target=_load_all, args=(is_over, *steps), name="imports", daemon=True).start()
     ended = wait_for(pid, session.turn, session.observe_end)
     is_over.set()
     _load_converter()
-    return session.end(ended)
+    recorded = session.end(ended)
+    if uploader:
+        uploader.finish()
+    return recorded
 
 
-def _load_all(is_over: threading.Event, begin_trace: Callable[[], None]) -> None:
-    """Imports what every end needs, then the rest, and begins the trace, unless the program has ended: the end would wait
-    for that."""
+def _load_all(is_over: threading.Event, *steps: Callable[[], None]) -> None:
+    """Imports what every end needs, then the rest, and takes the steps (it begins the trace), unless the program has ended: the
+    end would wait for that."""
     _load_converter()
-    for step in (load_the_rest, begin_trace):
+    for step in (load_the_rest, *steps):
         if not is_over.is_set():
             with suppress(Exception):  # as in _load_converter: the snapshot, or the end, reports it
                 step()

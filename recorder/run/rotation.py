@@ -58,13 +58,18 @@ class Recording:
 
 class Rotation:
     """Rotates the recording of the program ``pid`` at the intervals of ``settings``. ``failures``: how often a trace could not be
-    made; it is made later then. ``report`` is called with the first error of them."""
+    made; it is made later then. ``report`` is called with the first error of them, ``closed`` when a trace is in its place."""
 
     def __init__(
-        self, recording: Recording, pid: int, settings: Settings, report: Callable[[Exception], None] = lambda _: None
+        self,
+        recording: Recording,
+        pid: int,
+        settings: Settings,
+        report: Callable[[Exception], None] = lambda _: None,
+        closed: Callable[[], None] = lambda: None,
     ) -> None:
         assert settings.rotate_ns
-        self.failures, self._report = 0, report
+        self.failures, self._report, self._closed = 0, report, closed
         self._recording, self._labels = recording, settings.labels
         self._every_s, self._keep_ns = settings.rotate_ns / 1e9, settings.keep_ns
         self._due_s = int(recording.header.start_mono_ns) / 1e9 + self._every_s
@@ -101,6 +106,7 @@ class Rotation:
         finished = publish_last(recording.folder, recording.root, recording.facts, outcome)
         remove_recording(recording.folder, rotates=True)
         self._remove_older(finished)
+        self._closed()
         return finished
 
     def stop(self) -> None:
@@ -121,6 +127,7 @@ class Rotation:
             finished = publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
             release_pieces(recording.folder, self._state.open)
             self._remove_older(finished)
+            self._closed()
         except Exception as error:  # the recording goes on; the next rotation, or the end, makes the trace
             self._failed(error)
         finally:

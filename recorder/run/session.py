@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from ..convert.begun import BegunTrace
     from ..convert.finish import Finished
+    from ..upload.uploader import Uploader
     from .rotation import Rotation
     from .supervise import Ended
 
@@ -109,7 +110,7 @@ class Prepared:
 
 class Session:
     """The recording of the program ``pid``, which has just started. ``on_trace`` is called with the trace when it has been
-    written, ``report`` with sentences for the user."""
+    written, ``report`` with sentences for the user; ``uploader`` learns of closed traces."""
 
     def __init__(
         self,
@@ -121,8 +122,10 @@ class Session:
         settings: Settings,
         on_trace: Callable[[Finished], None],
         report: Callable[[str], None] = lambda _: None,
+        uploader: Uploader | None = None,
     ) -> None:
         self._prepared, self._rss, self._drain, self._pid, self._on_trace = prepared, rss, drain, pid, on_trace
+        self._uploader = uploader
         self._watcher, self._with_sources = watcher, settings.with_sources
         if watcher:
             watcher.start()
@@ -159,7 +162,8 @@ class Session:
         facts, known = prepared.facts, (self._losses, self._rights, interval)
         parts = (self._header, self._drain, self._watcher, prepared.marks)
         told = Recording(folder, root, facts, *parts, *known)
-        return Rotation(told, self._pid, settings, lambda error: report(_late_text(prepared.folder, error)))
+        closed = self._uploader.closed if self._uploader else lambda: None
+        return Rotation(told, self._pid, settings, lambda error: report(_late_text(prepared.folder, error)), closed)
 
     def begin_trace(self) -> None:
         """Begins the trace, unless the end has come. Call it in another thread, when the converter was imported."""
@@ -317,6 +321,7 @@ class Session:
             "budget_exceeded": int(self._budget is not None and self._budget.is_exceeded()),
             "arenas_only": int(self._has_arenas_only),
             "watcher_off": self._watcher.failures if self._watcher else 0,
+            "traces_given_up": self._uploader.given_up if self._uploader else 0,
         } | (self._gpu.losses if self._gpu else {})
 
     def _write_snapshot(self) -> Finished:

@@ -34,6 +34,7 @@ ORDER = (
     "recorder/sampling",
     "recorder/attached",
     "recorder/rotate",
+    "recorder/upload",
     "recorder/run",
     "recorder/host",
     "analyze/results",

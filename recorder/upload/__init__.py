@@ -1,0 +1,1 @@
+"""Traces that are closed while the program runs go to a URL (docs/design/upload.md)."""

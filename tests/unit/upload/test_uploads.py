@@ -1,0 +1,234 @@
+"""Closed traces that are sent to a URL: names, failures, limits, several recorders, and secrets; the URL is a folder here."""
+
+from __future__ import annotations
+
+import fcntl
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.cli.record import command
+from scalene_trace.cli.record.sent import recover_and_send
+from scalene_trace.formats.errors import FleetUnreachable
+from scalene_trace.formats.fleet import remote
+from scalene_trace.recorder.errors import SetupError, UsageError
+from scalene_trace.recorder.rotate.layout import closed_traces
+from scalene_trace.recorder.upload import uploader as uploader_module
+from scalene_trace.recorder.upload import waiting
+from scalene_trace.recorder.upload.place import Destination, destination_at, destination_in
+from scalene_trace.recorder.upload.uploader import Uploader
+from tests.support.paths import PATIENCE_S
+
+SIZE = 1_000_003
+FOLDER = "service=shop/date=2026-11-28"
+SECRET = "s3://KEYID:SEC%2FRET@bucket/a?endpoint_override=127.0.0.1:9&scheme=http&session_token=TOKEN"
+
+
+def name_of(second: int) -> str:
+    return f"web1-17-20261128T2215{second:02}.123Z.parquet"
+
+
+@pytest.fixture
+def destination(tmp_path: Path) -> Destination:
+    return destination_at(f"file://{tmp_path}/bucket/traces", tmp_path / "spool")
+
+
+def wait_there(destination: Destination, *seconds: int, folder: str = FOLDER) -> list[Path]:
+    """Traces that wait."""
+    (day := destination.folder / folder).mkdir(parents=True, exist_ok=True)
+    paths = [day / name_of(each) for each in seconds]
+    for path in paths:
+        path.write_bytes(bytes(SIZE))
+    return paths
+
+
+def arrived(tmp_path: Path) -> list[str]:
+    bucket = tmp_path / "bucket" / "traces"
+    return sorted(str(each.relative_to(bucket)) for each in bucket.rglob("*") if each.is_file())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_traces_arrive_under_their_names_and_are_removed_here(destination: Destination, tmp_path: Path) -> None:
+    own = destination.folder / FOLDER / "notes.parquet"
+    wait_there(destination, 2, 1)
+    wait_there(destination, 3, folder="date=2025-01-02")
+    own.write_text("mine")
+    assert waiting.send_traces(destination.folder, remote.RemoteFleet(destination.url)) == 3
+    assert arrived(tmp_path) == sorted(
+        [f"date=2025-01-02/{name_of(3)}", f"{FOLDER}/{name_of(1)}", f"{FOLDER}/{name_of(2)}"]
+    )
+    assert closed_traces(destination.folder) == [] and own.read_text() == "mine"
+    assert not (destination.folder / "date=2025-01-02").exists()  # an old day that is empty
+
+
+def test_the_oldest_are_given_up_but_not_one_that_is_being_sent(destination: Destination) -> None:
+    first, *_, last = wait_there(destination, 1, 2, 3, 4)
+    with first.open("rb") as sent:
+        fcntl.flock(sent, fcntl.LOCK_EX)
+        assert waiting.give_up(destination.folder, 2 * SIZE) == 2
+        assert closed_traces(destination.folder) == [first, last]
+        with pytest.raises(FleetUnreachable):
+            waiting.send_traces(destination.folder, remote.RemoteFleet(f"file://{first}"))
+    assert waiting.give_up(destination.folder, 2 * SIZE) == 0
+
+
+def test_a_failed_attempt_is_repeated_and_reported_once(
+    destination: Destination, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploader_module, "FIRST_DELAY_S", 0.01)
+    calls, told, send = [], [], remote.RemoteFleet.send
+
+    def fails_first(self: remote.RemoteFleet, path: Path, name: str) -> None:
+        calls.append(name)
+        if len(calls) <= 3:
+            raise FleetUnreachable("file:///bucket", "no network")
+        send(self, path, name)
+
+    monkeypatch.setattr(remote.RemoteFleet, "send", fails_first)
+    wait_there(destination, 1)
+    sending = Uploader(destination, 1 << 30, told.append)
+    sending.start()
+    until(lambda: len(arrived(tmp_path)) == 1)
+    wait_there(destination, 2)
+    sending.closed()
+    until(lambda: len(arrived(tmp_path)) == 2)
+    sending.finish()
+    assert len(calls) == 5 and len(told) == 1
+    assert f"cannot be sent to file://{tmp_path}/bucket/traces: no network. The recording goes on" in told[0]
+
+
+def test_the_end_waits_a_bounded_time_and_says_what_is_left(
+    destination: Destination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(remote.RemoteFleet, "send", lambda *_: time.sleep(PATIENCE_S))
+    wait_there(destination, 1, 2, 3)
+    sending = Uploader(destination, 2 * SIZE, told.append)
+    begun_s = time.monotonic()
+    sending.finish(0.2)
+    assert time.monotonic() - begun_s < 5
+    assert sending.given_up == 1
+    assert ["the oldest are given up" in each for each in told] == [True, False]
+    assert "2 traces were not sent" in told[1] and f"--recover {destination.folder}" in told[1]
+
+
+def test_what_cannot_be_read_here_is_not_published(
+    destination: Destination, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails in the middle of a trace."""
+    (path,) = wait_there(destination, 1)
+    monkeypatch.setattr(remote, "_PIECE_BYTES", SIZE // 3)
+    reads, opened = [], Path.open
+
+    class Failing:
+        def __init__(self, file: Any) -> None:
+            self._file = file
+
+        def __enter__(self) -> Failing:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self._file.close()
+
+        def read(self, size: int) -> bytes:
+            reads.append(size)
+            if len(reads) == 3:
+                raise OSError(5, "Input/output error")
+            found: bytes = self._file.read(size)
+            return found
+
+    monkeypatch.setattr(Path, "open", lambda self, *rest, **more: Failing(opened(self, *rest, **more)))
+    for store in (False, True):  # also where an object appears when its stream is closed
+        reads.clear()
+        monkeypatch.setattr(remote, "_OBJECT_STORES", ("local",) if store else ())
+        if store:
+            (tmp_path / "bucket" / "traces" / FOLDER).mkdir(parents=True, exist_ok=True)
+        with pytest.raises(OSError, match="Input/output"):
+            remote.RemoteFleet(destination.url).send(path, f"{FOLDER}/{name_of(1)}")
+        assert arrived(tmp_path) == []
+
+
+def test_recover_sends_what_waits(destination: Destination, tmp_path: Path) -> None:
+    wait_there(destination, 1, 2)
+    (bucket := tmp_path / "bucket").write_text("in the way")
+    recover = {"recover": str(destination.folder)}
+    failed = recover_and_send(recover)
+    assert failed and not failed[0] and f"2 traces were not sent to file://{bucket}/traces: " in failed[1]
+    bucket.unlink()
+    assert recover_and_send(recover) == (True, f"2 traces were sent to file://{bucket}/traces.")
+    assert recover_and_send(recover) == (True, f"0 traces were sent to file://{bucket}/traces.")
+    assert arrived(tmp_path) == [f"{FOLDER}/{name_of(1)}", f"{FOLDER}/{name_of(2)}"]
+    assert recover_and_send({"recover": str(tmp_path)}) is None
+
+
+def test_secrets_are_neither_kept_nor_told(tmp_path: Path) -> None:
+    found = destination_at(SECRET, tmp_path)
+    assert stat.S_IMODE(found.folder.stat().st_mode) == 0o700
+    kept = destination_in(found.folder)
+    assert kept and kept.url == "s3://bucket/a?endpoint_override=127.0.0.1:9&scheme=http"
+    assert destination_at(kept.url, tmp_path).folder == found.folder  # other keys, or those of the environment
+    text = "".join(each.read_text() for each in tmp_path.rglob("*") if each.is_file()) + repr(found) + found.shown
+    fleet: Any = object.__new__(remote.RemoteFleet)
+    fleet.url = SECRET
+    text += str(fleet._failed(OSError(f"{SECRET} SEC/RET SEC%2FRET KEYID TOKEN")))
+    assert not [each for each in ("KEYID", "SEC", "TOKEN") if each in text]
+
+
+def test_other_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="Name another folder with --spool"):
+        destination_at("s3://bucket/a", Path("/proc/nowhere"))
+    found = destination_at("s3://bucket/a", tmp_path)
+    found.folder.chmod(0o755)
+    with pytest.raises(SetupError, match="another user may enter"):
+        destination_at("s3://bucket/a", tmp_path)
+    assert destination_in(found.folder) is None and destination_in(tmp_path) is None
+
+
+def test_the_default_folder_is_that_of_state_or_a_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert destination_at("s3://bucket/a", None).folder.parent == tmp_path / "state" / "scalene-trace"
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    assert destination_at("s3://bucket/a", None).folder.parent.name.startswith("scalene-trace-")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["-o", "s3://k:SECRET@b/x.parquet"],
+            r"Traces are sent to s3://b/x.parquet when they are closed: give --rotate",
+        ),
+        (["-o", "s3://b/x", "--rotate", "1h", "--keep", "9h"], "by a lifecycle rule"),
+        (["-o", "s3://k:SEC/RET@b/x", "--rotate", "1h"], "-o s3://b/x is no URL of a folder"),
+        (["-o", "ftp://b/x", "--rotate", "1h"], "is no URL of a folder"),
+        (["-o", "file://rel/x", "--rotate", "1h"], "is no URL of a folder"),
+        (["--rotate", "1h", "--spool", "x"], "-o names a URL"),
+        (["-o", "s3://b/x", "--rotate", "1h", "--spool-limit", "1"], "1MB or more"),
+        (["-o", "s3://k:SECRET@b/x", "--pid", "1"], "--pid writes one trace"),
+    ],
+)
+def test_options_that_do_not_go_together(words: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says) as found:
+        command.run([*words, *(() if "--pid" in words else ["x.py"])])
+    assert "SEC" not in str(found.value)
+
+
+def test_forms_of_urls() -> None:
+    good = "s3://b s3://b/x?region=a gs://anonymous@b/x file:///srv/x abfs://c@acc.dfs.core.windows.net/x hdfs://h:1/x"
+    assert [each for each in good.split() if not remote.is_valid(each)] == []
+    bad = "s3:// s3:///x file:/// file://x s3://b/x#y s3://k:a/b@c/x x://b/y"
+    assert [each for each in [*bad.split(), "s3://b/a b"] if remote.is_valid(each)] == []
+    assert remote.without_keys("abfs://c:KEY@acc/x?enable_tls=true&sas=1") == "abfs://c@acc/x?enable_tls=true"
