@@ -25,6 +25,8 @@
     │   ├── BatchDamaged          a batch of summaries is damaged, or not one of ours
     │   ├── BatchUnreadable       the system does not let us read a batch
     │   └── BatchUnwritten        summaries could not be written
+    ├── EndpointInvalid           profiles cannot be sent: the endpoint, or a variable about it, is not valid
+    ├── ProfilesUnsent            the endpoint cannot be reached, or refuses all profiles
     ├── TraceWriteError           a trace could not be written; .path names it
     └── NothingRecorded           the program did not run, so an earlier trace was kept
 
@@ -203,6 +205,20 @@ class BatchUnwritten(FleetError):
     """Summaries could not be written; ``detail`` is the system's reason."""
 
     sentence = "The summaries {path} could not be written: {detail}."
+
+
+class EndpointInvalid(TraceError):
+    """The endpoint for profiles, or a variable of the environment about it, is not valid."""
+
+
+class ProfilesUnsent(TraceError):
+    """The endpoint cannot be reached, or refuses all profiles; ``detail`` says why."""
+
+    def __init__(self, url: str, detail: str) -> None:
+        self.detail = detail
+        super().__init__(
+            f"Profiles cannot be sent to {url}: {detail}. Those that were not sent are sent the next time."
+        )
 
 
 class NothingRecorded(TraceError):

@@ -12,6 +12,7 @@ from .diff import diff
 from .figures import flame, functions, leaks, memory, report
 from .index import index
 from .outliers import outliers
+from .send import send
 from .sql import sql
 from .traces import traces
 from .trend import trend
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "trend": trend,
     "outliers": outliers,
     "traces": traces,
+    "send": send,
     "sql": sql,
 }
 

@@ -43,7 +43,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "diff": ["--before", "version=1.4.0", "--after", "version=1.4.1"],
     "traces": ["--limit", "20"],
 }
-NOT_ASKED = ("index", "sql")
+NOT_ASKED = ("index", "sql", "send")
 #: Questions that show whether all summaries were made: copies of one trace are too much alike for tests of differences.
 OF_SUMS = ("report", "functions", "traces")
 #: Figures that differ between runs, or that say where the answer is from.

@@ -63,3 +63,28 @@ def chunk(field: int, contents: bytes) -> bytes:
 def string(field: int, text: str) -> bytes:
     """A text field; what cannot be UTF-8 (lone surrogates) is written as escapes."""
     return chunk(field, text.encode("utf-8", "backslashreplace"))
+
+
+def fields_of(message: int | bytes) -> dict[int, int | bytes]:
+    """The fields of a message, of each the last one: integers, and the bytes of those with a length. Raises ValueError."""
+    found: dict[int, int | bytes] = {}
+    rest = message if isinstance(message, bytes) else b""
+    while rest:
+        tag, rest = _read_varint(rest)
+        if tag & 7 == _VARINT:
+            found[tag >> 3], rest = _read_varint(rest)
+            continue
+        length, rest = (8, rest) if tag & 7 == _FIXED64 else _read_varint(rest)
+        if tag & 7 not in (_FIXED64, _LENGTH) or length > len(rest):
+            raise ValueError(tag)
+        found[tag >> 3], rest = rest[:length], rest[length:]
+    return found
+
+
+def _read_varint(data: bytes) -> tuple[int, bytes]:
+    value = 0
+    for at, byte in enumerate(data[:10]):
+        value |= (byte & 0x7F) << 7 * at
+        if not byte & 0x80:
+            return value, data[at + 1 :]
+    raise ValueError(data[:10])

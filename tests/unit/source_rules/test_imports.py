@@ -50,6 +50,7 @@ ORDER = (
     "analyze/html",
     "analyze/fleet",
     "analyze/fleet/compare",
+    "analyze/send",
     "analyze",
     "cli/render",
     "cli/render/report",

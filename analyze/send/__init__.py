@@ -1,0 +1,1 @@
+"""Profiles that are sent to other programs (docs/design/upload.md)."""
