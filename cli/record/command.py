@@ -191,6 +191,10 @@ def _examine(split: Split) -> int:
         if other := next((each for each in ("recover", "control") if each in given), None):
             raise UsageError(f"{DOCTOR} and --{other} cannot be given together.")
         settings = settings_of(given, split.program)
+        if _is_sent(given):
+            from ...recorder.upload.place import folder_for
+
+            settings = replace(settings, output=folder_for(settings.spool))
         return examine(split.program, settings, bool(given.get("json")))
     except UsageError as error:
         print_message(str(error))

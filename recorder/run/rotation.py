@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from ..folder.output import remove_recording
 from ..rights.identity import Rights
 from ..rotate.layout import label_folder, remove_older
 from ..rotate.segments import Segment, State, copies_path, read_state, write_state
+from ..rotate.turns import short_turns
 from ..sampling.watcher import Watcher
 from ..settings import Settings
 from ..spool.drain import Drain
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Records are published a few microseconds after their time was read.
 _SETTLE_S = 0.02
-#: How long another thread may keep the GIL while a trace is made, so that chunks are offered in time.
-_SWITCH_S = 0.0002
 #: Until a rotation that has failed is tried again, at least.
 _RETRY_S = 5.0
 _ROW_BYTES = {RSS_NAME: RSS_STRUCT.size, GPU_NAME: GPU_STRUCT.size, MARKS_NAME: 1}
@@ -118,20 +116,18 @@ class Rotation:
         from ..rotate.pieces import release_pieces  # these import numpy and pyarrow
         from ..rotate.publish import publish_closed
 
-        recording, switch_s = self._recording, sys.getswitchinterval()
+        recording = self._recording
         try:
             state = self._read_state()
             if state.closed is None:
                 self._cut(state)
-            sys.setswitchinterval(min(_SWITCH_S, switch_s))
-            finished = publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
+            with short_turns():
+                finished = publish_closed(recording.folder, recording.root, recording.facts, recording.rights)
             release_pieces(recording.folder, self._state.open)
             self._remove_older(finished)
             self._closed()
         except Exception as error:  # the recording goes on; the next rotation, or the end, makes the trace
             self._failed(error)
-        finally:
-            sys.setswitchinterval(switch_s)
 
     def _read_state(self) -> State:
         """What belongs to which trace. Where the file is gone (the folder was removed, which is a loss), what was known last is

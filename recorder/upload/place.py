@@ -49,7 +49,7 @@ def destination_at(url: str, spool: Path | None) -> Destination:
     plain = without_keys(url)
     scheme, digits = plain.partition(":")[0], hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
     name = f"{scheme}-{os.geteuid()}-{digits[:16]}"
-    places = [spool.absolute()] if spool else _default_places()
+    places = _places(spool)
     for number, place in enumerate(places, start=1):
         try:
             return Destination(url, _made(place / name, plain))
@@ -62,7 +62,15 @@ def destination_at(url: str, spool: Path | None) -> Destination:
     raise AssertionError(places)
 
 
-def _default_places() -> list[Path]:
+def folder_for(spool: Path | None) -> Path:
+    """The folder that is there by now in which :func:`destination_at` would make its own."""
+    places = [next(each for each in (place, *place.parents) if each.is_dir()) for place in _places(spool)]
+    return next((each for each in places if os.access(each, os.W_OK | os.X_OK)), places[-1])
+
+
+def _places(spool: Path | None) -> list[Path]:
+    if spool:
+        return [spool.absolute()]
     places = []
     with suppress(RuntimeError):  # a user without a home
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

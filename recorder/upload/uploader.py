@@ -34,15 +34,17 @@ class Uploader:
         self._destination, self._limit_bytes, self._report = destination, limit_bytes, report
         self._failures, self._reason, self._has_failed = 0, "", False
         self._wake, self._ending, self._removes = threading.Event(), threading.Event(), threading.Lock()
+        self._starts = threading.Lock()
         self._thread: threading.Thread | None = None
         self._fleet: RemoteFleet | None = None
 
     def start(self) -> None:
         """Begins to send. Call it when the converter was imported, and the program was started."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
-            with suppress(RuntimeError):  # cannot start a thread: the traces wait for the next recorder
-                self._thread.start()
+        with self._starts:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="upload", daemon=True)
+                with suppress(RuntimeError):  # cannot start a thread: the traces wait for the next recorder
+                    self._thread.start()
 
     def closed(self) -> None:
         """Call when a trace was closed. Takes no time."""

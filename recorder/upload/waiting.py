@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..rotate.layout import all_days, closed_traces, unfinished
+from ..rotate.turns import short_turns
 
 if TYPE_CHECKING:
     from ...formats.fleet.remote import RemoteFleet
@@ -63,7 +64,8 @@ def recover_unfinished(folder: Path, report: Callable[[str], None]) -> None:
     with suppress(OSError), _held(folder, _DIRECTORY) as is_ours:
         for each in unfinished(folder) if is_ours else ():
             try:
-                recover_any(each, folder)
+                with short_turns():  # a program may be recorded beside this
+                    recover_any(each, folder)
             except Exception as error:  # of a damaged recording, of another version: nothing that stops this one
                 report(f"The traces of {each}, whose recorder has died, cannot be made: {str(error).rstrip('.')}.")
 

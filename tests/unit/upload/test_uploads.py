@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import stat
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +18,13 @@ from scalene_trace.formats.errors import FleetUnreachable
 from scalene_trace.formats.fleet import remote
 from scalene_trace.recorder.errors import SetupError, UsageError
 from scalene_trace.recorder.rotate.layout import closed_traces
+from scalene_trace.recorder.rotate.turns import short_turns
 from scalene_trace.recorder.upload import uploader as uploader_module
 from scalene_trace.recorder.upload import waiting
-from scalene_trace.recorder.upload.place import Destination, destination_at, destination_in
+from scalene_trace.recorder.upload.place import Destination, destination_at, destination_in, folder_for
 from scalene_trace.recorder.upload.uploader import Uploader
 from tests.support.paths import PATIENCE_S
+from tests.support.recording import run, tool
 
 SIZE = 1_000_003
 FOLDER = "service=shop/date=2026-11-28"
@@ -224,6 +227,31 @@ def test_options_that_do_not_go_together(words: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says) as found:
         command.run([*words, *(() if "--pid" in words else ["x.py"])])
     assert "SEC" not in str(found.value)
+
+
+def test_the_doctor_examines_where_traces_wait(tmp_path: Path) -> None:
+    assert folder_for(tmp_path / "a" / "b") == tmp_path and folder_for(Path("/proc/x")) == Path("/proc")
+    words = [
+        *tool("scalene-record"),
+        "--doctor",
+        "-o",
+        "s3://k:SECRET@b/x",
+        "--rotate",
+        "1h",
+        "--spool",
+        tmp_path / "a",
+    ]
+    done = run(words)
+    assert str(tmp_path).encode() in done.stdout and b"SECRET" not in done.stdout + done.stderr
+
+
+def test_turns_are_short_until_the_last_thread_is_done() -> None:
+    before_s = sys.getswitchinterval()
+    with short_turns():
+        with short_turns():
+            pass
+        assert sys.getswitchinterval() == pytest.approx(0.0002)
+    assert sys.getswitchinterval() == before_s
 
 
 def test_forms_of_urls() -> None:
