@@ -214,11 +214,11 @@ def _recover(given: Given, program: list[str]) -> int:
     from ...recorder.rotate.publish import recover_any
     from .sent import recover_and_send
 
-    if (sent := recover_and_send(given)) is not None:
-        print_message(sent[1])
-        return 0 if sent[0] else FAILED
     output = given.get("output")
     try:
+        if (sent := recover_and_send(given)) is not None:
+            print_message(sent[1])
+            return 0 if sent[0] else FAILED
         target = Path(str(output)).absolute() if output else None
         finished = recover_any(Path(str(given["recover"])), target, bool(given.get("with_sources")))
     except TraceError as error:

@@ -36,15 +36,23 @@ def destination_of(given: Given, settings: Settings) -> Destination:
 
 def recover_and_send(given: Given) -> tuple[bool, str] | None:
     """Makes the traces that dead recorders have left in the folder of --recover, or of the recording there, and sends all that
-    wait. Returns whether nothing is left, and what to tell the user; None = no traces wait for a URL there. Raises UsageError."""
+    wait. Returns whether nothing is left, and what to tell the user; None = no traces wait for a URL there. Raises UsageError, and
+    TraceError if that recording cannot be recovered."""
     folder, url = Path(str(given["recover"])).absolute(), str(given.get("output", ""))
     found = destination_in(folder) or destination_in(folder.parent)
+    if found is None and is_url(url):
+        raise UsageError(f"No traces wait for a URL in {folder}. Name the folder of --spool that a message named.")
     if found is None:
         return None
     if url and not is_valid(url):
         raise UsageError(f"{found.folder} has traces for {found.shown}: name that URL with -o, or leave -o out.")
     failures: list[str] = []
-    recover_unfinished(found.folder, failures.append)
+    if folder == found.folder:
+        recover_unfinished(folder, failures.append)
+    else:
+        from ...recorder.rotate.publish import recover_any  # imports numpy, which delays the start of programs
+
+        recover_any(folder, None, bool(given.get("with_sources")))
     sent, reason = 0, "another recorder is sending them"
     try:
         sent = send_traces(found.folder, RemoteFleet(url or found.url))

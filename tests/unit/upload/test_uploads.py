@@ -14,7 +14,7 @@ import pytest
 
 from scalene_trace.cli.record import command
 from scalene_trace.cli.record.sent import recover_and_send
-from scalene_trace.formats.errors import FleetUnreachable
+from scalene_trace.formats.errors import FleetUnreachable, TraceError
 from scalene_trace.formats.fleet import remote
 from scalene_trace.recorder.errors import SetupError, UsageError
 from scalene_trace.recorder.rotate.layout import closed_traces
@@ -172,6 +172,16 @@ def test_recover_sends_what_waits(destination: Destination, tmp_path: Path) -> N
     assert recover_and_send(recover) == (True, f"0 traces were sent to file://{bucket}/traces.")
     assert arrived(tmp_path) == [f"{FOLDER}/{name_of(1)}", f"{FOLDER}/{name_of(2)}"]
     assert recover_and_send({"recover": str(tmp_path)}) is None
+    with pytest.raises(UsageError, match="No traces wait for a URL") as found:
+        recover_and_send({"recover": str(tmp_path), "output": "s3://k:SECRET@b/x"})
+    assert "SECRET" not in str(found.value)
+    with pytest.raises(TraceError, match="contains no spool"):
+        recover_and_send({"recover": str(destination.folder / "x.parquet.spool")})
+
+
+def test_nothing_is_imported_that_would_delay_the_program() -> None:
+    code = "import sys, scalene_trace.cli.record.sent; print([x for x in ('numpy', 'pyarrow', 'typer') if x in sys.modules])"
+    assert run([sys.executable, "-c", code]).stdout == b"[]\n"
 
 
 def test_secrets_are_neither_kept_nor_told(tmp_path: Path) -> None:
