@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,9 @@ class RemoteFleet:
         scheme, mark, rest = url.partition("://")
         self.url = scheme.lower() + mark + rest
         self._errors = (OSError, pa.ArrowException)
+        if self.url.startswith("s3:"):
+            with suppress(pa.ArrowException, AttributeError, ImportError):  # it was done before, or pyarrow has no S3
+                fs.initialize_s3(fs.S3LogLevel.Off)  # the SDK logs to stdout, which a recorded program may have too
         try:
             self._files, root = fs.FileSystem.from_uri(self.url)
         except OSError as error:

@@ -150,6 +150,15 @@ def test_secrets_of_a_url_are_not_shown() -> None:
     assert remote.shown("gs://bucket/a@b") == "gs://bucket/a@b"
 
 
+def test_the_sdk_of_s3_does_not_write_its_log_to_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import fs
+
+    levels: list[object] = []
+    monkeypatch.setattr(fs, "initialize_s3", levels.append)
+    remote.RemoteFleet("s3://k:s@bucket/a?region=us-east-1")
+    assert levels == [fs.S3LogLevel.Off]
+
+
 def test_what_is_a_url_and_what_is_a_batch() -> None:
     assert remote.is_url("s3://b/x") and not remote.is_url("/traces") and not remote.is_url("C:/x")
     name = "_fleet/1/date=2026-11-28/" + "0" * 32 + ".parquet"
