@@ -21,7 +21,7 @@ RULES ?= $(BIN)/pytest -q tests/unit/source_rules -k "not wheel and not generate
 .DEFAULT_GOAL := help
 # Otherwise each of the thousands of processes that the tests start compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-units-musl test-stress-undefined test-c wheels stress bench generate html clean wheel-x86_64 wheel-aarch64 arm64
+.PHONY: help dev demo check format packages test measure compiled-tests test-units $(UNITS) test-units-musl test-stress-undefined test-c wheels stress bench generate html clean wheel-x86_64 wheel-aarch64 arm64
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,10 @@ packages:
 build/targets/.stamp: tests/support/target_environments.py tests/support/interpreters.py tests/support/unpacked_python.py $(VENV)/.stamp-install
 	$(BIN)/python -m tests.support.target_environments
 	@touch $@
+
+# Imports all tests once, so that the workers of pytest find their compiled forms. It decides nothing.
+compiled-tests: $(VENV)/.stamp-install
+	@$(BIN)/pytest --collect-only -q -p no:cacheprovider >/dev/null 2>&1 || true
 
 test: packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.15 that is here
 	$(BIN)/pytest -m "not long and not figures" $(PYTEST_ARGS)

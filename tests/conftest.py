@@ -7,6 +7,7 @@ With several workers (pytest-xdist), tests that hold figures against clocks run 
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import re
@@ -26,7 +27,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.closing_line import OUTCOMES, write_counts
 from tests.support.command_line import Ran
-from tests.support.interpreters import PARAMETERS, Interpreter
+from tests.support.interpreters import PARAMETERS, Interpreter, hand_to_workers
+from tests.support.measure import SELECTED
 from tests.support.packages import advice
 from tests.support.target_environments import newest_recorded, recorded_interpreters
 
@@ -49,6 +51,8 @@ hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        hand_to_workers()
     os.environ[RUN_MARK] = f"{os.getpid()}.{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     # As if the environment of the tests were active: a program without --python runs in it, and not under pyenv's shim.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -64,9 +68,34 @@ def seats_of(item: pytest.Item) -> int:
     return max((SEATS_TAKEN[each.name] for each in item.iter_markers() if each.name in SEATS_TAKEN), default=0)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects without looking for garbage: of the many objects that are made, nearly all stay. Nobody looks at them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@cache
+def names_figures(path: Path) -> bool:
+    """Whether a file of tests names a marker by which tests hold figures."""
+    return re.search(rf"\bmark\.({'|'.join(FIGURES)}|figures)\b", path.read_text()) is not None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make measure` imports only files that name a marker of figures."""
+    of_tests = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if config.option.markexpr == SELECTED and of_tests and not names_figures(collection_path) else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     if any(each.name in FIGURES for each in item.iter_markers()):
         item.add_marker("figures")
+    if item.get_closest_marker("figures"):
+        assert names_figures(item.path), f"{item.path} must name its marker, because `make measure` looks for it"
     if not is_drawn(item):
         item.add_marker("long")
 

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page as Tab
-from playwright.sync_api import sync_playwright
+from typing import TYPE_CHECKING, Any
 
 from tests.support.packages import chromium
 from tests.support.paths import PATIENCE_S
+
+if TYPE_CHECKING:  # where it runs, it is imported late: most workers open no page
+    from playwright.sync_api import Browser as Chromium
+    from playwright.sync_api import Page as Tab
 
 FLAGS = (
     "--no-sandbox",
@@ -62,6 +62,8 @@ def running_browser() -> Iterator[Browser]:
 
     Its processes start and end as it likes, so they do not inherit the mark by which a test's own are counted.
     """
+    from playwright.sync_api import sync_playwright
+
     with (
         tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as home,
         sync_playwright() as driver,

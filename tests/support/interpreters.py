@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,8 @@ from tests.support.unpacked_python import FOLDER, VERSIONS, unpacked
 MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 #: The parameters of tests that are interpreters.
 PARAMETERS = ("python", "server_python", "libraries")
+#: The environment variable in which pytest hands what it has found to its workers, which would all start each interpreter.
+FOUND = "SCALENE_TEST_FOUND"
 _QUESTION = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)"
 
 
@@ -48,14 +51,21 @@ def interpreters() -> tuple[Interpreter, ...]:
     """One interpreter for each of MINOR_VERSIONS that the machine has, oldest first.
 
     Looks at SCALENE_TEST_PYTHONS (a list of paths, separated by colons) alone where it is set, else on PATH, among the
-    versions that pyenv has installed, and at what was unpacked for the tests.
+    versions that pyenv has installed, and at what was unpacked for the tests. A worker of pytest takes what pytest found.
     """
+    if FOUND in os.environ and "PYTEST_XDIST_WORKER" in os.environ:
+        return tuple(Interpreter(Path(path), tuple(version)) for path, version in json.loads(os.environ[FOUND]))
     found: dict[tuple[int, int], Interpreter] = {}
     for path in _candidates():
         interpreter = _asked(path)
         if interpreter and interpreter.version[:2] in MINOR_VERSIONS:
             found.setdefault(interpreter.version[:2], interpreter)
     return tuple(found[minor] for minor in sorted(found))
+
+
+def hand_to_workers() -> None:
+    """Writes what was found into the environment, for the workers that pytest starts."""
+    os.environ[FOUND] = json.dumps([(str(each.path), each.version) for each in interpreters()])
 
 
 def newest() -> Interpreter:

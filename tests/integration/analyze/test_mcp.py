@@ -14,12 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.user_sql.run import Deadline, QueryRefused, sql_texts
@@ -31,6 +29,9 @@ from tests.support.example_traces import APP, hostile_builder, rich_trace, small
 from tests.support.packages import needed
 from tests.support.trace_builder import SECOND
 
+if TYPE_CHECKING:  # where it runs, it is imported late: that takes a second, and all workers import this file
+    from mcp.client.client import Client
+
 #: Characters that could move a cursor, or reorder or break lines.
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 MAIN = "from scalene_trace.cli.analyze.command import main; main()"
@@ -41,11 +42,13 @@ ASKED: dict[str, dict[str, Any]] = {
     "diff": {"before": [1], "after": [2]}, "sql": {"statement": "SELECT * FROM functions"}, "schema": {"views": ["lines"]},
 }  # fmt: skip
 
-Question = Callable[[Client], Coroutine[Any, Any, Any]]
+Question = Callable[["Client"], Coroutine[Any, Any, Any]]
 
 
 def within(paths: list[Path], question: Question) -> Any:
     """Asks a server within this process."""
+
+    from mcp.client.client import Client
 
     async def run() -> Any:
         async with Client(build_server(paths)) as client:
@@ -65,12 +68,19 @@ def asked(paths: list[Path], name: str, /, **values: Any) -> tuple[bool, str]:
     return found
 
 
+def client_of(*command: str) -> Client:
+    """A client that starts a server, and asks it over stdin and stdout."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    return Client(stdio_client(StdioServerParameters(command=command[0], args=list(command[1:]))))
+
+
 def test_a_client_asks_over_stdin_and_stdout(tmp_path: Path) -> None:
     path = small_trace(tmp_path / "t.parquet")
 
     async def run() -> tuple[str | None, list[Any], str]:
-        server = StdioServerParameters(command=sys.executable, args=["-c", MAIN, "mcp", str(path)])
-        async with Client(stdio_client(server)) as client:
+        async with client_of(sys.executable, "-c", MAIN, "mcp", str(path)) as client:
             listed = (await client.list_tools()).tools
             return client.instructions, listed, (await client.call_tool("report", {})).content[0].text
 
@@ -179,8 +189,7 @@ def test_replaced_recordings_are_read_if_they_are_named(tmp_path: Path) -> None:
     old, new = small_trace(tmp_path / "t.old.parquet"), rich_trace(tmp_path / "t.parquet")
 
     async def run() -> str:
-        server = StdioServerParameters(command=sys.executable, args=["-c", MAIN, "mcp", str(old), str(new)])
-        async with Client(stdio_client(server)) as client:
+        async with client_of(sys.executable, "-c", MAIN, "mcp", str(old), str(new)) as client:
             text: str = (await client.call_tool("traces", {})).content[0].text
             return text
 
@@ -376,10 +385,7 @@ def test_the_server_opens_the_trace_and_nothing_else(tmp_path: Path) -> None:
     ]
 
     async def run() -> None:
-        server = StdioServerParameters(
-            command=command[0], args=[*command[1:], sys.executable, "-c", MAIN, "mcp", str(hostile), str(other)]
-        )
-        async with Client(stdio_client(server)) as client:
+        async with client_of(*command, sys.executable, "-c", MAIN, "mcp", str(hostile), str(other)) as client:
             for name, values in ASKED.items():  # imports
                 await client.call_tool(name, values)
             with log.open("a") as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interpreters import Interpreter, interpreters
+from tests.support.interpreters import FOUND, Interpreter, interpreters
 
 
 def test_at_least_two_interpreters_are_here() -> None:
@@ -22,6 +22,7 @@ def test_a_script_that_starts_an_interpreter_is_resolved_to_the_interpreter(
     script = tmp_path / "python3"
     script.write_text(f'#!/bin/sh\n/bin/true\nexec "{sys.executable}" "$@"\n')
     script.chmod(0o755)
+    monkeypatch.delenv(FOUND, raising=False)
     monkeypatch.setenv("SCALENE_TEST_PYTHONS", f"{tmp_path / 'missing'}:/bin/true:{script}")
     interpreters.cache_clear()
     try:
