@@ -109,17 +109,26 @@ def test_excerpts_that_may_begin_within_a_text_have_no_colours(
 
 
 def test_hostile_sources_are_text_that_is_only_cut(browser: Browser, tmp_path: Path) -> None:
-    for number, text in enumerate(HOSTILE):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for file in ("app.py", "app.txt") if number % 3 == 0 else ("app.py",):  # with colours, and without
-            with browser.page(
-                page_of(folder, f"/home/me/{file}", f"before = 1\n{text}\nafter"), part="#tab=source"
-            ) as page:
-                texts = page.value(TEXTS)
-                assert len(texts) == 3 and (texts[0], texts[2]) == ("before = 1", "after")
-                if file == "app.py":
-                    coloured = texts
+    builder = TraceBuilder()
+    process = builder.process(end_ns=SECOND)
+    thread = builder.thread(process, SECOND)
+    names = [(f"/home/me/{number}.py", f"/home/me/{number}.txt") for number in range(len(HOSTILE))]
+    for pair, text in zip(names, HOSTILE, strict=True):
+        for file in pair:
+            builder.source(file, f"before = 1\n{text}\nafter")
+            builder.tick(SECOND // 2, process, thread, builder.stack((file, "main", 1, 1)))
+    html = builder.write(tmp_path / "t.parquet").with_suffix(".html")
+    html.write_text(build_page([tmp_path / "t.parquet"], Selection()))
+    with browser.page(html, part="#tab=source") as page:
+        for pair, text in zip(names, HOSTILE, strict=True):
+            shown = []
+            for file in pair:  # with colours, and without
+                page.value(f"location.hash = '#tab=source&line={file}:1'")
+                page.wait(f"document.querySelector('.pane-column').textContent.includes('{file}')")
+                page.settle()
+                shown.append(page.value(TEXTS))
                 assert page.complaints() == []
-        assert coloured == texts, number
-        assert len(texts[1]) <= 401 * 8 and texts[1].endswith("…") == (len(text.encode("utf-16-le")) > 800)
+            coloured, plain = shown
+            assert len(plain) == 3 and (plain[0], plain[2]) == ("before = 1", "after")
+            assert coloured == plain, pair
+            assert len(plain[1]) <= 401 * 8 and plain[1].endswith("…") == (len(text.encode("utf-16-le")) > 800)
