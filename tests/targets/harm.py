@@ -61,7 +61,7 @@ def in_python_handlers():
     """The interpreter calls these between two instructions."""
     made, words = [], 0
     signal.signal(signal.SIGALRM, lambda *_: made.append(bytes(43_051)))
-    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    signal.setitimer(signal.ITIMER_REAL, 0.0025, 0.0025)
     while len(made) < 40:
         words += len([str(number) * 3 for number in range(100)])
     signal.setitimer(signal.ITIMER_REAL, 0)
