@@ -60,8 +60,8 @@ def python_calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str
     found = {}
     for each in recorded_interpreters():
         trace = tmp_path_factory.mktemp("calls") / "t.parquet"
-        options = ["--cpu-interval", "500us", "--no-memory", "--no-wait"]
-        done = record(trace, [target("python_calls"), "0.8"], each, options)
+        options = ["--cpu-interval", "250us", "--no-memory", "--no-wait"]
+        done = record(trace, [target("python_calls"), "0.4"], each, options)
         rows = [row for row in report(done.trace)["functions"] if row["file"] == str(target("python_calls"))]
         found[each.name] = {
             row["function"].rpartition(".")[2]: native_percent(row) for row in rows if row["cpu_s"] > 0.05
@@ -93,23 +93,23 @@ class Own:
 ints, zeros, own = tuple(range(20000)), (0,) * 100000, Own()
 largest, sum_of, any_of, length_of = (
     types.MethodType(*each) for each in ((max, ints), (sum, ints), (any, zeros), (len, ints)))
-def until(): return time.monotonic() + 0.3
+def until(cpu_s=0.12): return time.thread_time() + cpu_s
 def bound_max():
     end = until()
-    while time.monotonic() < end: largest(*())
+    while time.thread_time() < end: largest(*())
 def bound_sum():
     end = until()
-    while time.monotonic() < end: sum_of(*())
+    while time.thread_time() < end: sum_of(*())
 def bound_any():
     end = until()
-    while time.monotonic() < end: any_of(*())
+    while time.thread_time() < end: any_of(*())
 def bound_len():
-    end = until()
-    while time.monotonic() < end:
+    end = until(0.3)
+    while time.thread_time() < end:
         for _ in range(1000): length_of(*())
 def with_own():
     end = until()
-    while time.monotonic() < end:
+    while time.thread_time() < end:
         for _ in range(1000):
             with own: pass
 for each in (bound_max, bound_sum, bound_any, bound_len, with_own): each()
@@ -119,7 +119,7 @@ for each in (bound_max, bound_sum, bound_any, bound_len, with_own): each()
 @pytest.mark.parametrize("python", interpreters_and_distribution())
 def test_bound_methods_are_native_if_their_functions_are(python: str, tmp_path: Path) -> None:
     """A method that is bound by hand may have a function written in C: ``types.MethodType(max, ints)``."""
-    options = ["--python", python, "--cpu-interval", "500us", "--no-memory", "--no-wait"]
+    options = ["--python", python, "--cpu-interval", "250us", "--no-memory", "--no-wait"]
     record(tmp_path / "t.parquet", ["-c", BOUND], options=options)
     functions = {row["function"]: row for row in report(tmp_path / "t.parquet")["functions"]}
     names = ("bound_max", "bound_sum", "bound_any", "bound_len", "with_own")
