@@ -34,9 +34,10 @@ def same_lines(
     texts there; of the others, those at the same distance from the start of the function.
     """
     found: dict[object, tuple[list[VersionLine], list[VersionLine]]] = defaultdict(lambda: ([], []))
+    keys = dict(_by_text([*before, *after]))  # of both sides: a version that is on both has the same lines there
     for side, lines in enumerate((before, after)):
-        for key, line in _by_text(lines):
-            found[key][side].append(line)
+        for line in lines:
+            found[keys[line]][side].append(line)
     alone: list[dict[object, object]] = [{}, {}]
     for key, (old, new) in found.items():
         if bool(old) != bool(new):
@@ -49,7 +50,7 @@ def same_lines(
     return list(found.values())
 
 
-def _by_text(lines: Iterable[VersionLine]) -> Iterable[tuple[object, VersionLine]]:
+def _by_text(lines: Iterable[VersionLine]) -> Iterable[tuple[VersionLine, object]]:
     """Each line with what identifies it in every version: its text and its number among the equal texts of its function, or,
     without a text, its distance from the start of the function."""
     groups: dict[object, list[VersionLine]] = defaultdict(list)
@@ -59,4 +60,4 @@ def _by_text(lines: Iterable[VersionLine]) -> Iterable[tuple[object, VersionLine
         numbers = {number: place for place, number in enumerate(sorted({each.line or 0 for each in group}))}
         for line in group:
             within = numbers[line.line or 0] if line.text is not None else line.distance
-            yield (line.file, line.function, line.text, within), line
+            yield line, (line.file, line.function, line.text, within)

@@ -210,3 +210,9 @@ def test_lines_are_the_same_by_text_then_by_distance() -> None:
     assert sorted(new for old, new in pairs.items() if not old) != []
     without = same_lines([line(1, "1", 5, None)], [line(2, "2", 15, None, first=11)])
     assert [(len(old), len(new)) for old, new in without] == [(1, 1)]
+
+
+def test_a_line_of_one_version_is_the_same_on_both_sides_of_a_time() -> None:
+    first, second = line(1, "1", 2, "a()"), line(2, "1", 4, "a()")
+    # After the time, the first a() cost nothing: the second one is still the second.
+    assert same_lines([first, second], [second]) == [([first], []), ([second], [second])]
