@@ -14,12 +14,9 @@ from ..trace.selection import Selection
 from ..trace.sources import source_line
 from .gates import Gate, judged
 from .match import Place
+from .measures import LEAST_SHARE, LINE_MEASURES, MEASURES, TOTAL_MEASURES, Measure
 from .results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange, Statistics
 from .runs import (
-    LINE_MEASURES,
-    MEASURES,
-    TOTAL_MEASURES,
-    Measure,
     Run,
     RunRow,
     Version,
@@ -45,8 +42,6 @@ from .significance import (
 )
 from .summary import advice_on, have_common, summary_of
 
-#: A line is tested if it has this share of its measure, both sides together. More tests would make each less powerful.
-LEAST_SHARE = 0.01
 #: A line that differs from the others must also have changed by itself with p below this: maybe the others changed instead.
 MAX_OWN_P = 0.2
 

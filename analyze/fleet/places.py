@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...formats.errors import NotIndexed, SparkRefused
 from ...formats.fleet.remote import is_url, shown
 from ..results.fleet import Indexed
-from .index import Progress, index_fleet
 from .opening import Fleet, open_fleet
+
+if TYPE_CHECKING:
+    from .index import Progress
 
 #: The engine that is no Spark.
 LOCAL = "local"
@@ -52,6 +55,8 @@ def index_at(
 
         _need_folder(engine)
         return index_remote(place, progress, retries)
+    from .index import index_fleet  # not above: questions do without what writes summaries
+
     if engine == LOCAL:
         return index_fleet(Path(place), progress, retries)
     from .spark import publishing, spark_session

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..diff.match import Pairs
+from ..diff.measures import MEASURES
 from ..diff.results import Change, Changes, Diff, LineChange
-from ..diff.runs import MEASURES, Run, Version, aligned, same_places, version_of
+from ..diff.runs import Run, Version, aligned, same_places, version_of
 from ..report.marked import placed
 from ..results.base import to_json
 from ..trace.selection import Selection

@@ -187,7 +187,7 @@ def expanded(words: Sequence[str]) -> list[Path]:
 
 
 def _checked_measure(sort: str | None) -> str | None:
-    from ...analyze.diff.runs import LINE_MEASURES
+    from ...analyze.diff.measures import LINE_MEASURES
 
     names = [measure.name for measure in LINE_MEASURES]
     if sort is not None and sort not in names:

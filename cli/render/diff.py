@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...analyze.diff.measures import LINE_MEASURES, MEASURES, Measure
 from ...analyze.diff.results import BETTER, NOT_TESTED, WORSE, Change, Changes, Diff, LineChange
-from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
 from ...analyze.results.trace import TraceInfo
 from ...formats.units import megabytes, seconds
 from .recording import trace_lines

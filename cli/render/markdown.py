@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from ...analyze.diff.measures import LINE_MEASURES, MEASURES, Measure
 from ...analyze.diff.results import BETTER, WORSE, Change, Diff, LineChange
-from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
 from ...formats.units import counted
 from .diff import judged_lines, nothing_changed, shown_change, shown_figures, shown_range, worth_showing
 from .text import Screen, clean, cut

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scalene_trace.analyze.diff.compare import LEAST_SHARE
+from scalene_trace.analyze.diff.measures import LEAST_SHARE
 from scalene_trace.analyze.diff.results import NOISE
 from scalene_trace.analyze.fleet.compare.judge import Effect, judged, judged_total, verdicts
 from scalene_trace.analyze.fleet.compare.units import Units

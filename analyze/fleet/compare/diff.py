@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...diff.compare import LEAST_SHARE
+from ...diff.measures import LEAST_SHARE
 from ...diff.results import BETTER, WORSE
 from ...results.fleet import Coverage
 from ...results.fleet_comparison import FleetChange, FleetDiff, FleetLineChange, FleetStatistics

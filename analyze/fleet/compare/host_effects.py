@@ -91,16 +91,18 @@ def relative_to_mean(
     bias the mean.
     """
     relative, sampling = np.ones_like(adjusted), np.zeros_like(adjusted)
+    least = between[:, None] + LEAST_SIGMA**2
     for side in sides:
-        use = runs & side
+        use, costs, exposed = runs[:, side], adjusted[:, side], exposure[:, side]
+        mean, noise = np.zeros((len(costs), 1)), np.zeros_like(costs)
         for _ in range(2):
-            weights = use / (sampling + between[:, None] + LEAST_SIGMA**2)
+            weights = use / (noise + least)
             total = weights.sum(axis=1, keepdims=True)
-            mean = np.divide((weights * adjusted).sum(axis=1, keepdims=True), total, where=total > 0, out=total * 0)
-            expected = mean * exposure
-            found = np.divide(grains[:, None], expected, where=expected > 0, out=np.zeros_like(expected))
-            sampling = np.where(use, found, sampling)
-        relative = np.where(use & (mean > 0), adjusted / np.where(mean > 0, mean, 1.0), relative)
+            mean = np.divide((weights * costs).sum(axis=1, keepdims=True), total, where=total > 0, out=total * 0)
+            expected = mean * exposed
+            noise = np.divide(grains[:, None], expected, where=use & (expected > 0), out=np.zeros_like(expected))
+        relative[:, side] = np.divide(costs, mean, where=use & (mean > 0), out=np.ones_like(costs))
+        sampling[:, side] = noise
     return relative, sampling
 
 
@@ -111,7 +113,7 @@ def between_hosts(relative: Numbers, sampling: Numbers, runs: Flags, sides: tupl
     excess = np.zeros_like(relative)
     for side, count in zip(sides, counts, strict=True):
         scale = np.divide(count, count - 1, where=count > 1, out=np.zeros(count.shape))
-        excess = np.where(side, (relative - 1) ** 2 * scale - sampling, excess)
+        excess[:, side] = (relative[:, side] - 1) ** 2 * scale - sampling[:, side]
     usable = runs & np.any([side & (count > 1) for side, count in zip(sides, counts, strict=True)], axis=0)
     found = np.full(len(relative), PRIOR_SIGMA**2)
     for _ in range(3):

@@ -160,12 +160,13 @@ def _effects(units: Units, runs: Flags, factors: Numbers) -> list[Judged]:
     adjusted, exposure = units.rates / factors, units.exposure * factors
     found = [(np.flatnonzero(side)) for side in units.sides]
     places = [dict(zip(units.hosts[cells].tolist(), cells.tolist(), strict=True)) for cells in found]
-    both = sorted(places[0].keys() & places[1].keys())
+    on_both = places[0].keys() & places[1].keys()
+    both = sorted(on_both)
     grains = units.grains
     if both and 2 * len(both) >= min(map(len, places)):
         pair_cells = [np.array([each[host] for host in both]) for each in places]
         rest = [
-            np.array([cell for host, cell in each.items() if host not in set(both)], dtype=np.int64) for each in places
+            np.array([cell for host, cell in each.items() if host not in on_both], dtype=np.int64) for each in places
         ]
         paired = _paired(adjusted, exposure, grains, runs, pair_cells)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...diff.runs import LINE_MEASURES
+from ...diff.measures import LINE_MEASURES
 from ...trace import queries
 from ..opening import Fleet
 

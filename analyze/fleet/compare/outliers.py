@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....formats.units import counted
-from ...diff.compare import LEAST_SHARE
+from ...diff.measures import LEAST_SHARE
 from ...diff.results import NOISE
 from ...results.fleet import Coverage
 from ...results.fleet_comparison import FleetOutliers, HostCompared, Peers

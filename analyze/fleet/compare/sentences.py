@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ....formats.units import counted
+from ...diff.measures import MEASURES
 from ...diff.results import BETTER, NOISE, WORSE
-from ...diff.runs import MEASURES
 from ...diff.significance import LEAST_EFFECT
 from ...results.fleet_comparison import FleetChange, FleetLineChange, FleetStatistics
 from .metrics import is_level

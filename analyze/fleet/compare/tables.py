@@ -50,8 +50,9 @@ class Tables:
         self._connection = fleet.connection
         self._is_pair = is_pair
         self._make("compared_cells", "cells_numbered")
-        self._make("compared_places", "places_compared", metrics=list(metrics))
-        self._make("compared_texts", "texts_compared")
+        self._make("compared_texts", "texts_compared", metrics=list(metrics))
+        self._make("compared_sums", "parts_summed")
+        self._make("compared_places", "places_compared")
         self.pairs, self._costs = self._lines()
 
     def _make(self, table: str, query: str, **parameters: object) -> None:
@@ -93,8 +94,8 @@ class Tables:
         shown, of_host = shown_by(metric)
         cells = queries.run(self._connection, "cells_compared", metric=metric, shown_by=shown, of_host=of_host)
         chosen, others = self._chosen(metric, len(cells), least, most)
-        self._number(chosen)
-        values, variances = self._figures(metric, len(chosen) + 2, [row[0] for row in cells])
+        self._number(metric, chosen)
+        values, variances = self._figures(len(chosen) + 2, [row[0] for row in cells])
         names = list(dict.fromkeys(row[1] for row in cells))
         hosts = {host: number for number, host in enumerate(names)}
         numbers = np.array([hosts[row[1]] for row in cells], dtype=np.int64)
@@ -105,13 +106,13 @@ class Tables:
         whole = Units(totals, variances.sum(axis=0, keepdims=True), exposure, numbers, sides)
         return Table(Units(values, variances, exposure, numbers, sides), whole, chosen, traces, names, others)
 
-    def _figures(self, metric: str, rows: int, cells: Sequence[int]) -> tuple[Numbers, Numbers]:
+    def _figures(self, rows: int, cells: Sequence[int]) -> tuple[Numbers, Numbers]:
         """Values and variances (rows × cells)."""
         values = np.zeros((rows, len(cells)))
         variances = np.zeros_like(values)
         places = np.full(max(cells, default=-1) + 2, -1)
         places[list(cells)] = range(len(cells))
-        found = self._connection.execute(queries.body("line_cells"), {"metric": metric}).fetchnumpy()
+        found = self._connection.execute(queries.body("line_cells")).fetchnumpy()
         cell = places[np.minimum(found["cell"].astype(np.int64), len(places) - 1)]
         known = cell >= 0
         at = found["number"].astype(np.int64)[known], cell[known]
@@ -128,15 +129,15 @@ class Tables:
         large = large[: max(MOST_FIGURES // max(cells, 1), 10)][:most]
         return large, len(own) - len(large)
 
-    def _number(self, chosen: Sequence[int]) -> None:
-        """Makes the table of the numbers of the lines."""
+    def _number(self, metric: str, chosen: Sequence[int]) -> None:
+        """Makes the table of the numbers of the lines, for one metric."""
         numbers = {pair: row + 2 for row, pair in enumerate(chosen)}
         codes = []
         for number, pair in enumerate(self.pairs):
             for place in {line.place for side in pair for line in side}:
                 line = OUTSIDE if _is_outside(pair) else numbers.get(number, OTHERS)
                 codes.append(place * _PLACE + line)
-        self._make("compared_lines", "lines_numbered", codes=codes)
+        self._make("compared_lines", "lines_numbered", metric=metric, codes=codes)
 
 
 def _is_outside(pair: Pair) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....formats.units import counted
-from ...diff.compare import LEAST_SHARE
+from ...diff.measures import LEAST_SHARE
 from ...diff.significance import quantile
 from ...results.fleet import Coverage
 from ...results.fleet_comparison import FleetTrend, TrendPoint, TrendSeries, TrendStep

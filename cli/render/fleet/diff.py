@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ....analyze.diff.measures import MEASURES
 from ....analyze.diff.results import BETTER, NOT_TESTED, WORSE
-from ....analyze.diff.runs import MEASURES
 from ....analyze.results.fleet import Coverage
 from ....analyze.results.fleet_comparison import FleetChange, FleetDiff, FleetLineChange
 from ....formats.units import counted, megabytes, seconds

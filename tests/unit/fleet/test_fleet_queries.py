@@ -23,18 +23,18 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "figure_hosts": {"scope": "line", "by": "cpu_s"},
     "label_compared": {"label": "version"},
     "peers_compared": {"labels": ["version"]},
-    "places_compared": {"metrics": ["cpu_s"]},
+    "texts_compared": {"metrics": ["cpu_s"]},
     "cells_compared": {"metric": "cpu_s", "shown_by": ["cpu_s"], "of_host": True},
-    "lines_numbered": {"codes": [(1 << 32) + 1]},
-    "line_cells": {"metric": "cpu_s"},
+    "lines_numbered": {"metric": "cpu_s", "codes": [(1 << 32) + 1]},
 }
 #: Tables that questions read, each made by a query after those before it.
 TABLES = {
     "figure_parts": "figure_parts",
     "compared_traces": "days_compared",
     "compared_cells": "cells_numbered",
-    "compared_places": "places_compared",
     "compared_texts": "texts_compared",
+    "compared_sums": "parts_summed",
+    "compared_places": "places_compared",
     "compared_lines": "lines_numbered",
 }
 #: What Spark does not know. (Views are made by DuckDB: the folder opening may use what it has.)

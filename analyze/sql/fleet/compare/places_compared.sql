@@ -1,10 +1,8 @@
 -- Answers: which lines have the versions that are compared, and what did each of them cost on both sides?
--- Parameters:
---   metrics: names of the metrics
--- Reads: compared_cells, fleet_figures
+-- Reads: compared_cells, compared_sums, compared_texts
 -- Columns:
 --   place: number of the line of this version, from 1
---   number_of_text: number of the same file, function, first line, line and text in any version, from 1
+--   code: as in compared_texts
 --   version: as in fleet_figures and fleet_traces
 --   file: as in fleet_figures and fleet_traces
 --   function: as in fleet_figures and fleet_traces
@@ -15,15 +13,13 @@
 --   before: its sums on the side 0, and on all others
 --   after: its sums on the side 0, and on all others
 -- Order: none
-WITH sums AS (
-    SELECT c.version, f.file, f.function, f.first_line, f.line, f.text, f.metric,
-        sum(CASE WHEN c.side = 0 THEN f.value ELSE 0 END) AS before,
-        sum(CASE WHEN c.side = 0 THEN 0 ELSE f.value END) AS after
-    FROM fleet_figures f JOIN compared_cells c ON f.trace = c.trace
-    WHERE f.scope = 'line' AND list_contains($metrics, f.metric)
-    GROUP BY c.version, f.file, f.function, f.first_line, f.line, f.text, f.metric
+WITH parts AS (
+    SELECT DISTINCT part, version, side FROM compared_cells
+), sums AS (
+    SELECT p.version, s.code, sum(CASE WHEN p.side = 0 THEN s.value ELSE 0 END) AS before,
+        sum(CASE WHEN p.side = 0 THEN 0 ELSE s.value END) AS after
+    FROM compared_sums s JOIN parts p ON s.part = p.part GROUP BY p.version, s.code
 )
-SELECT dense_rank() OVER (ORDER BY version, file, function, first_line, line, text) AS place,
-    dense_rank() OVER (ORDER BY file, function, first_line, line, text) AS number_of_text, version, file, function,
-    first_line, line, text, metric, before, after
-FROM sums
+SELECT dense_rank() OVER (ORDER BY s.version, t.number_of_text) AS place, t.code, s.version, t.file, t.function,
+    t.first_line, t.line, t.text, t.metric, s.before, s.after
+FROM sums s JOIN compared_texts t ON s.code = t.code

@@ -1,11 +1,22 @@
--- Answers: which lines are compared, whatever their version?
--- Reads: compared_places
+-- Answers: which lines are compared, whatever their version, and by which metrics?
+-- Parameters:
+--   metrics: names of the metrics
+-- Reads: compared_cells, fleet_figures
 -- Columns:
---   number_of_text: as in compared_places
---   file: as in compared_places
---   function: as in compared_places
---   first_line: as in compared_places
---   line: as in compared_places
---   text: as in compared_places
+--   code: number of the metric of the line, from 1
+--   number_of_text: number of the same file, function, first line, line and text in any version, from 1
+--   metric: as in fleet_figures
+--   file: as in fleet_figures
+--   function: as in fleet_figures
+--   first_line: as in fleet_figures
+--   line: as in fleet_figures
+--   text: as in fleet_figures
 -- Order: none
-SELECT DISTINCT number_of_text, file, function, first_line, line, text FROM compared_places
+WITH texts AS (
+    SELECT DISTINCT metric, file, function, first_line, line, text FROM fleet_figures
+    WHERE scope = 'line' AND list_contains($metrics, metric) AND trace IN (SELECT trace FROM compared_cells)
+)
+SELECT row_number() OVER (ORDER BY metric, file, function, first_line, line, text) AS code,
+    dense_rank() OVER (ORDER BY file, function, first_line, line, text) AS number_of_text,
+    metric, file, function, first_line, line, text
+FROM texts
