@@ -137,15 +137,15 @@ def odd(units: Units) -> dict[tuple[int, int], str]:
     return {(each.cell, each.row): verdict for each, (verdict, _) in judged if verdict != "noise"}
 
 
-def speeds(traces: int) -> Iterable[tuple[str, float, float, int]]:
-    """By command the wall and CPU seconds of a whole process, and its largest resident set (bytes)."""
+def speeds(traces: int, tries: int) -> Iterable[tuple[str, float, float, int]]:
+    """By command the wall and CPU seconds of a whole process, and its largest resident set (bytes); of the fastest try."""
     with TemporaryDirectory() as folder:
         # In a process of its own: a child's largest resident set is at least what its parent has when it starts it.
         code = f"from pathlib import Path; from tests.support.simulated_fleet import write_large; print(write_large(Path({folder!r}), {traces}))"
         subprocess.run([sys.executable, "-c", code], check=True)
         for name, words in COMMANDS.items():
             best: tuple[str, float, float, int] | None = None
-            for _ in range(3):
+            for _ in range(tries):
                 start = time.perf_counter()
                 child = subprocess.Popen([tool("scalene-analyze"), "fleet", *words, folder], stdout=subprocess.DEVNULL)
                 _, status, usage = os.wait4(child.pid, 0)
@@ -158,11 +158,25 @@ def speeds(traces: int) -> Iterable[tuple[str, float, float, int]]:
                 yield best
 
 
+def times_text(times: Iterable[tuple[str, float, float, int]], traces: int, tries: int) -> list[str]:
+    """What the commands take, as lines of text."""
+    head = f"{traces:,} traces, on {os.cpu_count()} cores: wall, CPU, largest resident set; the best of {tries}"
+    return [head, *(f"{name:20} {wall:6.2f} s {cpu:6.2f} s {size / 2**20:6.0f} MiB" for name, wall, cpu, size in times)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--traces", type=int, default=10_000)
+    parser.add_argument("--tries", type=int, default=3, help="of each command; the fastest counts (default: 3)")
+    parser.add_argument("--only-times", action="store_true", help="only what the commands take")
     arguments = parser.parse_args()
+    if arguments.only_times:
+        times = list(speeds(arguments.traces, arguments.tries))
+        save(
+            "fleet-comparison-times", {"times": times}, "\n".join(times_text(times, arguments.traces, arguments.tries))
+        )
+        return
     rows: list[Row] = []
     for name, plan in (FLEETS | MORE).items():
         rows.append(diff_row(name, plan, arguments.runs if name in FLEETS else arguments.runs // 3))
@@ -173,18 +187,14 @@ def main() -> None:
     for hosts, factor, of_line in ((8, 3.0, 1.5), (20, 2.0, 1.3), (50, 1.6, 1.2)):
         rows += outliers_row(hosts, factor, of_line, arguments.runs // 3)
         print(*rows[-2:], sep="\n", flush=True)
-    times = list(speeds(arguments.traces))
+    times = list(speeds(arguments.traces, arguments.tries))
     text = [f"{'question':9} {'fleet':38} {'runs':>5} {'false':>7} {'found':>7} {'twice':>7} {'other':>7}"]
     for row in rows:
         figures = [
             f"{each:6.1f}%" if each is not None else " " * 7 for each in (row.false, row.found, row.more, row.other)
         ]
         text.append(f"{row.kind:9} {row.name:38} {row.runs:5} {' '.join(figures)}".rstrip())
-    text += [
-        "",
-        f"{arguments.traces:,} traces, on {os.cpu_count()} cores: wall, CPU, largest resident set; the best of three",
-    ]
-    text += [f"{name:20} {wall:6.2f} s {cpu:6.2f} s {size / 2**20:6.0f} MiB" for name, wall, cpu, size in times]
+    text += ["", *times_text(times, arguments.traces, arguments.tries)]
     save("fleet-comparisons", {"rows": [asdict(row) for row in rows], "times": times}, "\n".join(text))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...diff.significance import LEAST_SIGMA, PRIOR_SIGMA
-from .units import Flags, Numbers, Units
+from .units import Flags, Integers, Numbers, Units
 
 #: The fit has converged to a thousandth of an error after this many rounds.
 _ROUNDS = 6
@@ -82,6 +82,14 @@ def _relative(units: Units, runs: Flags, effects: Numbers, between: Numbers) -> 
     return relative_to_mean(adjusted, exposure, units.grains, runs, between, units.sides)
 
 
+def _columns(side: Flags) -> slice | Integers:
+    """Where a side has its cells: as a slice, which copies nothing, if they stand together."""
+    found = np.flatnonzero(side)
+    if len(found) and found[-1] - found[0] + 1 == len(found):
+        return slice(int(found[0]), int(found[-1]) + 1)
+    return found
+
+
 def relative_to_mean(
     adjusted: Numbers, exposure: Numbers, grains: Numbers, runs: Flags, between: Numbers, sides: tuple[Flags, ...]
 ) -> tuple[Numbers, Numbers]:
@@ -92,7 +100,7 @@ def relative_to_mean(
     """
     relative, sampling = np.ones_like(adjusted), np.zeros_like(adjusted)
     least = between[:, None] + LEAST_SIGMA**2
-    for side in sides:
+    for side in map(_columns, sides):
         use, costs, exposed = runs[:, side], adjusted[:, side], exposure[:, side]
         mean, noise = np.zeros((len(costs), 1)), np.zeros_like(costs)
         for _ in range(2):
@@ -113,7 +121,8 @@ def between_hosts(relative: Numbers, sampling: Numbers, runs: Flags, sides: tupl
     excess = np.zeros_like(relative)
     for side, count in zip(sides, counts, strict=True):
         scale = np.divide(count, count - 1, where=count > 1, out=np.zeros(count.shape))
-        excess[:, side] = (relative[:, side] - 1) ** 2 * scale - sampling[:, side]
+        own = _columns(side)
+        excess[:, own] = (relative[:, own] - 1) ** 2 * scale - sampling[:, own]
     usable = runs & np.any([side & (count > 1) for side, count in zip(sides, counts, strict=True)], axis=0)
     found = np.full(len(relative), PRIOR_SIGMA**2)
     for _ in range(3):

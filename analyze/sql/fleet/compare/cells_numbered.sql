@@ -9,6 +9,6 @@
 --   cell: number of the cell, from 0
 --   part: number of the part of a cell that has one version, from 0
 -- Order: none
-SELECT trace, host, version, side, exposure, dense_rank() OVER (ORDER BY host, side) - 1 AS cell,
-    dense_rank() OVER (ORDER BY host, side, version) - 1 AS part
+SELECT trace, host, version, side, exposure, dense_rank() OVER (ORDER BY side, host) - 1 AS cell,
+    dense_rank() OVER (ORDER BY side, host, version) - 1 AS part
 FROM compared_traces

@@ -7,7 +7,7 @@
 --   value: sum over the traces
 --   variance: sum of theirs; those that are not sampled have none
 -- Order: none
-SELECT t.code, c.part, sum(f.value) AS value, sum(coalesce(f.variance, 0)) AS variance
+SELECT t.code, c.part, sum(f.value) AS value, coalesce(sum(f.variance), 0) AS variance
 FROM fleet_figures f
 JOIN compared_cells c ON f.trace = c.trace
 JOIN compared_texts t ON f.metric = t.metric AND f.line IS NOT DISTINCT FROM t.line

@@ -1,7 +1,7 @@
--- Answers: which lines are compared, whatever their version, and by which metrics?
+-- Answers: which lines has any trace, whatever its version, and by which metrics?
 -- Parameters:
 --   metrics: names of the metrics
--- Reads: compared_cells, fleet_figures
+-- Reads: fleet_figures
 -- Columns:
 --   code: number of the metric of the line, from 1
 --   number_of_text: number of the same file, function, first line, line and text in any version, from 1
@@ -14,7 +14,7 @@
 -- Order: none
 WITH texts AS (
     SELECT DISTINCT metric, file, function, first_line, line, text FROM fleet_figures
-    WHERE scope = 'line' AND list_contains($metrics, metric) AND trace IN (SELECT trace FROM compared_cells)
+    WHERE scope = 'line' AND list_contains($metrics, metric)
 )
 SELECT row_number() OVER (ORDER BY metric, file, function, first_line, line, text) AS code,
     dense_rank() OVER (ORDER BY file, function, first_line, line, text) AS number_of_text,
