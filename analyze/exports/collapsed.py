@@ -5,10 +5,17 @@ flamegraph.pl, inferno, speedscope and others read them. Times are in microsecon
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from .shared.profile import METRICS, Frame, Profile, Rounder
+from .shared.profile import METRICS, NOTES, Frame, Profile, Rounder, native_frame, note
 from .shared.size import Size
+
+#: What a semicolon in a name becomes, because it would end the frame.
+_SEMICOLON = "\\x3b"
+#: A name and a place; a function of Python has no parenthesis in its name, and of a library none in the library's.
+_PYTHON = re.compile(r"(?P<name>.*?) \((?P<file>.*):(?P<line>\d{1,9})\)", re.DOTALL)
+_NATIVE = re.compile(r"(?P<name>.*) \((?P<file>.*)\)", re.DOTALL)
 
 
 def collapsed(profile: Profile, metric: str) -> bytes:
@@ -33,4 +40,18 @@ def frame_name(frame: Frame) -> str:
     """``function (file:line)``, or ``function (library)``; a semicolon would end the frame."""
     place = f"{frame.file}:{frame.line}" if frame.kind == "python" else frame.file
     name = frame.function if frame.function == place or not place else f"{frame.function} ({place})"
-    return name.replace(";", "\\x3b")
+    return name.replace(";", _SEMICOLON)
+
+
+def frames_of(stack: str) -> Iterator[Frame]:
+    """The frames of a collapsed stack, outermost first: of what :func:`frame_name` wrote, frames that have the same name."""
+    for name in stack.split(";"):
+        text = name.replace(_SEMICOLON, ";")
+        if text in NOTES:
+            yield note(text)
+        elif found := _PYTHON.fullmatch(text):
+            yield Frame(found["name"], found["file"], 0, int(found["line"]), "python")
+        elif found := _NATIVE.fullmatch(text):
+            yield native_frame(found["name"], found["file"])
+        else:
+            yield native_frame(text, text)

@@ -208,6 +208,11 @@ def build_stacks(fleet: Fleet, limit: int | None = None) -> list[FleetStack]:
     return [FleetStack(**row) for row in queries.rows(fleet.connection, "stack_sums")[:limit]]
 
 
+def user_files(fleet: Fleet) -> list[str]:
+    """The files of the user's code in the selected traces: those that lines are of."""
+    return [file for (file,) in queries.run(fleet.connection, "files_of_lines")]
+
+
 def collapsed_lines(stacks: list[FleetStack]) -> Iterator[str]:
     """Lines of collapsed stacks, in microseconds; a stack that rounds to 0 is left out."""
     for each in stacks:

@@ -191,7 +191,7 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
     for key in wanted if rare else ():
         if key & _STACK_MASK in rare:
             stacks[key] = _owner_only(python[key & _STACK_MASK], known, user_files)
-    return _tree(stacks, known, len(rare))
+    return tree(stacks, known, len(rare))
 
 
 def _python_stacks(
@@ -240,7 +240,7 @@ def _owner_only(stack: tuple[int, ...], known: Mapping[int, tuple[Any, ...]], us
     return (own or stack)[-1:]
 
 
-def _tree(stacks: Mapping[int, tuple[int, ...]], known: Mapping[int, tuple[Any, ...]], short: int) -> Calls:
+def tree(stacks: Mapping[int, tuple[int, ...]], known: Mapping[int, tuple[Any, ...]], short: int) -> Calls:
     """The call tree of ``stacks`` (frames from the outermost): sorted stacks share the nodes of their common prefix."""
     numbers: dict[int, int] = {}
     parents, places, nodes = [NONE], [NONE], dict[int, int]()

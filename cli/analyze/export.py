@@ -66,7 +66,7 @@ def export(
     """
     from ...analyze.exports.export import FORMATS, Asked
 
-    _check_name("format", format_, FORMATS)
+    check_name("format", format_, FORMATS)
     _check_metrics(format_, FORMATS[format_], metric or ())
     traces = given_paths(paths or ())
     check_output(output, traces, FORMATS[format_].is_binary)
@@ -78,7 +78,8 @@ def export(
     save(result.contents, output)
 
 
-def _check_name(what: str, name: str, names: Iterable[str]) -> None:
+def check_name(what: str, name: str, names: Iterable[str]) -> None:
+    """Raises UsageError for an option ``--what`` whose value is none of ``names``."""
     known = list(names)
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
@@ -88,7 +89,7 @@ def _check_name(what: str, name: str, names: Iterable[str]) -> None:
 
 def _check_metrics(name: str, format_: Format, metrics: Sequence[str]) -> None:
     for metric in metrics:
-        _check_name("metric", metric, METRIC_NAMES)
+        check_name("metric", metric, METRIC_NAMES)
     if metrics and format_.metrics == "none":
         raise UsageError(f"--metric does not apply to {name}, which holds all metrics that were recorded.")
     if len(set(metrics)) > 1 and format_.metrics == "one":

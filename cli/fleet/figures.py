@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..analyze.export import check_name
+from ..analyze.pages import check_target
 from ..analyze.shared.answers import Answer
 from ..analyze.shared.options import UsageError
-from ..analyze.shared.output import save
+from ..analyze.shared.output import check_output, save
 from .shared import FleetRequest, asking
 
+FORMAT_NAMES = ("collapsed", "speedscope", "pprof", "otlp", "html")
 Output = Annotated[
     str,
     typer.Option(
         "--output", "-o", metavar="FILE", help="File to write the stacks to; - is stdout.", show_default="stdout"
+    ),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help=f"One of {', '.join(FORMAT_NAMES)}; html is a page for a browser.",
+        autocompletion=lambda: list(FORMAT_NAMES),
+        show_default="html if FILE ends in .html, else collapsed",
     ),
 ]
 
@@ -91,27 +106,51 @@ def leaks(request: FleetRequest) -> Answer[Any]:
 
 
 @asking(has_sort=False)
-def flame(request: FleetRequest, output: Output = "-") -> Answer[Any]:
-    """Write the stacks of all traces together, for a flame graph.
+def flame(request: FleetRequest, output: Output = "-", format_: FormatName = None) -> Answer[Any]:
+    """Write the CPU time of the stacks of all traces together, as a flame graph or for one.
 
-    The format is that of `scalene-analyze export --format collapsed`, with CPU time in microseconds: flamegraph.pl,
-    inferno and speedscope read it. Stacks with less than a thousandth of their trace's CPU time are in the row
-    "(other)".
+    The formats are those of `scalene-analyze export`: collapsed (in microseconds) is for flamegraph.pl and inferno,
+    speedscope for speedscope.app, pprof for `go tool pprof`, otlp for OpenTelemetry's Collector; html is one page with the flame
+    graph. Stacks with less than a thousandth of their trace's CPU time are together "(other)".
 
     Examples:
+      scalene-analyze fleet flame -o flame.html /traces
+      scalene-analyze fleet flame --where version=1.4.2 --format pprof -o t.pb /traces
       scalene-analyze fleet flame /traces | flamegraph.pl > flame.svg
-      scalene-analyze fleet flame --where version=1.4.2 -o stacks.txt /traces
     """
-    from ...analyze.fleet.report import build_stacks, collapsed_lines
+    from ...analyze.fleet.report import build_stacks, user_files
     from ...analyze.results.fleet import FleetTable, fleet_json
     from ..render.fleet.figures import fleet_flame_text
 
+    name = format_ or ("html" if output.lower().endswith((".html", ".htm")) else "collapsed")
+    check_name("format", name, FORMAT_NAMES)
     if output.lower().endswith(".parquet"):
         raise UsageError(f"Cannot write to {output}: it may be a trace. Name a file without .parquet with -o.")
+    check_output(output, (), is_binary=name in ("pprof", "otlp"))
+    if name == "html" and output != "-":
+        check_target(Path(output), can_force=False)
     with request.opened() as (fleet, coverage):
-        rows = build_stacks(fleet, request.limit)
-    table = FleetTable("flame", request.query, coverage, rows, "stacks")
+        table = FleetTable("flame", request.query, coverage, build_stacks(fleet, request.limit), "stacks")
+        files = user_files(fleet) if name == "html" else []
+    if output == "-" and name == "collapsed":
+        return Answer(table, fleet_json, fleet_flame_text)
+    contents = _flame_contents(table, name, files)
     if output != "-":
-        save("".join(collapsed_lines(rows)).encode("utf-8", "backslashreplace"), output)
+        save(contents, output)
         return Answer(table, fleet_json, lambda *_: ())
-    return Answer(table, fleet_json, fleet_flame_text)
+    return Answer(table, fleet_json, lambda *_: save(contents, output) or ())
+
+
+def _flame_contents(table: Any, name: str, files: Sequence[str]) -> bytes:
+    """The file in the format ``name``. ``files``: the user's."""
+    from ...analyze.fleet.report import collapsed_lines
+
+    if name == "collapsed":
+        return "".join(collapsed_lines(table.rows)).encode("utf-8", "backslashreplace")
+    if name == "html":
+        from ...analyze.html.fleet import build_fleet_page
+
+        return build_fleet_page(table, files).encode("ascii")
+    from ...analyze.exports.fleet import FORMATS, fleet_profile
+
+    return FORMATS[name](fleet_profile(table))

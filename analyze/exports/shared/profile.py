@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....formats.fleet.schema import OTHER_STACKS
 from ...results.report import WAIT_WORDS
 from ...results.trace import TraceInfo
 from ...trace import queries
@@ -66,6 +67,9 @@ _PARTS = {
     "unclassified": "[Python or native]",
     **{name: f"[{word}]" for name, word in WAIT_WORDS.items()},
 }
+#: By the texts of the frames that are no functions: what part of a figure they say a stack ends in; None = none.
+NOTES: dict[str, str | None] = {NO_STACK: None, TRUNCATED: None, OTHER_STACKS: "unclassified"}
+NOTES |= {text: part for part, text in _PARTS.items()}
 
 
 class Frame(NamedTuple):

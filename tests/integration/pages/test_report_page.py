@@ -11,7 +11,9 @@ import pytest
 from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.analyze import command as analyze
 from tests.support.browser import Browser, Page, running_browser
+from tests.support.hostile_fleet import hostile_fleet, stacks
 from tests.support.page_traces import COLUMN, busy_trace, device_trace, empty_traces, hostile_page_trace
 from tests.support.trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 
@@ -416,3 +418,20 @@ def test_the_source_has_forty_columns_and_the_files_make_room(
         assert page.value("document.querySelector('.pane-split').classList.contains('folded')") is not is_folded
         assert page.value("document.querySelector('.fold').getAttribute('aria-expanded')") == str(is_folded).lower()
         assert page.complaints() == []
+
+
+def test_the_page_of_a_fleet_shows_its_stacks_and_hostile_names_as_text(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.html"
+    assert analyze.run(["fleet", "flame", "-o", str(path), str(hostile_fleet(tmp_path / "fleet"))]) == 0
+    with browser.page(path) as page:
+        page.wait("document.querySelectorAll('.flame g.frame').length > 10")
+        names = page.value("[...document.querySelectorAll('.flame g.frame')].map(each => each.getAttribute('name'))")
+        assert (
+            any(name.startswith("</script><img src=x") for name in names) and "kernel" in names and "(other)" in names
+        )
+        cpu_s = page.value("document.querySelector('.flame g.frame').__data__.value")
+        assert cpu_s == pytest.approx(sum(stacks().values()))
+        page.press("/")
+        page.type("main.py")
+        page.wait("document.activeElement.value === 'main.py'")
+        assert (page.requests(), page.complaints()) == ([path.as_uri()], [])

@@ -123,7 +123,7 @@ export class Flame extends Icicle {
       const path = trace.files[file[place]];
       const text = clean(trace.function_names[name[place]]);
       const native = isNative(trace, place);
-      const label = path ? `${text}  ${clean(path)}${native ? "" : `:${first_line[place]}`}` : text;
+      const label = path ? `${text}  ${clean(path)}${native || !first_line[place] ? "" : `:${first_line[place]}`}` : text;
       frame = {
         name: `${text}  ${clean(baseName(path))}`.trimEnd(),
         label,

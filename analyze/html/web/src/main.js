@@ -9,6 +9,7 @@ import { ColumnsButton } from "./widgets/columns_button.js";
 import { element } from "./widgets/dom.js";
 import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";
+import { FleetPage } from "./fleet.js";
 import { Source } from "./source.js";
 import { Timeline } from "./timeline.js";
 import { figures, findings, heading, warning } from "./summary.js";
@@ -374,5 +375,6 @@ function longest(rows, name) {
 
 const content = readDocument();
 if (content.diff) new Comparison(content);
+else if (content.fleet) new FleetPage(content);
 else new Page(content);
 document.documentElement.dataset.ready = "true";
