@@ -137,12 +137,15 @@ def odd(units: Units) -> dict[tuple[int, int], str]:
     return {(each.cell, each.row): verdict for each, (verdict, _) in judged if verdict != "noise"}
 
 
-def speeds(traces: int, tries: int) -> Iterable[tuple[str, float, float, int]]:
-    """By command the wall and CPU seconds of a whole process, and its largest resident set (bytes); of the fastest try."""
-    with TemporaryDirectory() as folder:
+def speeds(traces: int, tries: int, written: str | None = None) -> Iterable[tuple[str, float, float, int]]:
+    """By command the wall and CPU seconds of a whole process, and its largest resident set (bytes); of the fastest try.
+    ``written``: a folder with the summaries of so many traces, by write_large; None = they are made."""
+    with TemporaryDirectory() as temporary:
+        folder = written or temporary
         # In a process of its own: a child's largest resident set is at least what its parent has when it starts it.
         code = f"from pathlib import Path; from tests.support.simulated_fleet import write_large; print(write_large(Path({folder!r}), {traces}))"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        if not written:
+            subprocess.run([sys.executable, "-c", code], check=True)
         for name, words in COMMANDS.items():
             best: tuple[str, float, float, int] | None = None
             for _ in range(tries):
@@ -170,9 +173,12 @@ def main() -> None:
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--tries", type=int, default=3, help="of each command; the fastest counts (default: 3)")
     parser.add_argument("--only-times", action="store_true", help="only what the commands take")
+    parser.add_argument(
+        "--written", help="with --only-times: a folder with the summaries, by simulated_fleet.write_large"
+    )
     arguments = parser.parse_args()
     if arguments.only_times:
-        times = list(speeds(arguments.traces, arguments.tries))
+        times = list(speeds(arguments.traces, arguments.tries, arguments.written))
         save(
             "fleet-comparison-times", {"times": times}, "\n".join(times_text(times, arguments.traces, arguments.tries))
         )

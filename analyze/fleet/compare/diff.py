@@ -45,9 +45,9 @@ def compare_sides(
     left_out = _make_sides(fleet, whole.per)
     metrics = chosen_metrics(fleet, metric, least_sides=2)
     tables = Tables(fleet, metrics)
-    made = {name: tables.table(name) for name in metrics}
-    with ThreadPoolExecutor() as pool:  # numpy computes without the interpreter's lock
-        found = dict(zip(metrics, pool.map(lambda name: _Metric(name, made[name], tables), metrics), strict=True))
+    with ThreadPoolExecutor() as pool:  # numpy computes without the interpreter's lock, beside the next table too
+        judging = {name: pool.submit(_Metric, name, tables.table(name), tables) for name in metrics}
+        found = {name: each.result() for name, each in judging.items()}
     tested = [(name, key, effect) for name, each in found.items() for key, effect in each.tested.items()]
     judgements = verdicts([effect for _, _, effect in tested])
     for (name, key, _), (verdict, p) in zip(tested, judgements, strict=True):
