@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .pages import check_target, written
 from .shared.options import (
     EVERYTHING,
     Color,
@@ -27,6 +26,7 @@ from .shared.options import (
     selecting,
 )
 from .shared.output import print_json, print_lines, print_plain, save, screen, write
+from .shared.pages import check_target, written
 
 if TYPE_CHECKING:
     from ...analyze.diff.results import Diff

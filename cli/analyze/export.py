@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...analyze.trace.selection import Selection
-from .shared.options import EVERYTHING, Paths, UsageError, given_paths, selecting
+from .shared.options import EVERYTHING, Paths, UsageError, check_name, given_paths, selecting
 from .shared.output import check_output, save
 from .shared.selected import placed
 
@@ -76,15 +75,6 @@ def export(
     for name in result.missing:
         print(f"scalene-analyze: {name} was not recorded, so the export does not contain it.", file=sys.stderr)
     save(result.contents, output)
-
-
-def check_name(what: str, name: str, names: Iterable[str]) -> None:
-    """Raises UsageError for an option ``--what`` whose value is none of ``names``."""
-    known = list(names)
-    if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(known[:-1])} or {known[-1]}."
-        raise UsageError(f"--{what} {name} is not known. {hint}")
 
 
 def _check_metrics(name: str, format_: Format, metrics: Sequence[str]) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .pages import check_target, written
 from .shared.options import DEFAULT_TRACE, EVERYTHING, default_trace, selecting
 from .shared.output import check_output, save, write
+from .shared.pages import check_target, written
 from .shared.selected import placed
 
 Trace = Annotated[str | None, typer.Argument(metavar="[TRACE]", help="A trace file.", show_default=DEFAULT_TRACE)]

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..analyze.export import check_name
-from ..analyze.pages import check_target
 from ..analyze.shared.answers import Answer
-from ..analyze.shared.options import UsageError
+from ..analyze.shared.options import UsageError, check_name
 from ..analyze.shared.output import check_output, save
+from ..analyze.shared.pages import check_target
 from .shared import FleetRequest, asking
 
 FORMAT_NAMES = ("collapsed", "speedscope", "pprof", "otlp", "html")
@@ -29,7 +28,7 @@ FormatName = Annotated[
         metavar="NAME",
         help=f"One of {', '.join(FORMAT_NAMES)}; html is a page for a browser.",
         autocompletion=lambda: list(FORMAT_NAMES),
-        show_default="html if FILE ends in .html, else collapsed",
+        show_default="html for *.html, else collapsed",
     ),
 ]
 
@@ -115,7 +114,7 @@ def flame(request: FleetRequest, output: Output = "-", format_: FormatName = Non
 
     Examples:
       scalene-analyze fleet flame -o flame.html /traces
-      scalene-analyze fleet flame --where version=1.4.2 --format pprof -o t.pb /traces
+      scalene-analyze fleet flame --format pprof --since 7d -o t.pb /traces
       scalene-analyze fleet flame /traces | flamegraph.pl > flame.svg
     """
     from ...analyze.fleet.report import build_stacks, user_files
@@ -135,10 +134,15 @@ def flame(request: FleetRequest, output: Output = "-", format_: FormatName = Non
     if output == "-" and name == "collapsed":
         return Answer(table, fleet_json, fleet_flame_text)
     contents = _flame_contents(table, name, files)
-    if output != "-":
-        save(contents, output)
-        return Answer(table, fleet_json, lambda *_: ())
-    return Answer(table, fleet_json, lambda *_: save(contents, output) or ())
+
+    def print_contents(*_: Any) -> Sequence[str]:
+        save(contents, "-")
+        return ()
+
+    if output == "-":
+        return Answer(table, fleet_json, print_contents)
+    save(contents, output)
+    return Answer(table, fleet_json, lambda *_: ())
 
 
 def _flame_contents(table: Any, name: str, files: Sequence[str]) -> bytes:

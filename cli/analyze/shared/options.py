@@ -252,3 +252,12 @@ def exists(word: str) -> bool:
 def _expanded(word: str) -> list[Path]:
     found = sorted(glob.glob(word)) if any(c in word for c in "*?[") and not exists(word) else []  # noqa: PTH207
     return [Path(each) for each in found] or [Path(word)]
+
+
+def check_name(what: str, name: str, names: Iterable[str]) -> None:
+    """Raises UsageError for an option ``--what`` whose value is none of ``names``."""
+    known = list(names)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(known[:-1])} or {known[-1]}."
+        raise UsageError(f"--{what} {name} is not known. {hint}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...formats.units import file_size_text
-from ..render.text import clean
-from .shared.options import UsageError
+from ....formats.units import file_size_text
+from ...render.text import clean
+from .options import UsageError
 
 
 def written(target: Path, page: str) -> str:
@@ -35,7 +35,7 @@ def check_target(target: Path, force: bool = False, can_force: bool = True) -> N
 
 
 def _is_report(target: Path) -> bool:
-    from ...analyze.html.page import MARK
+    from ....analyze.html.page import MARK
 
     with target.open("rb") as file:
         return MARK.encode() in file.read(200)
