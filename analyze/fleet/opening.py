@@ -43,6 +43,8 @@ _POSSIBLE = {
     "value": f"isfinite(value::DOUBLE) AND value::DOUBLE BETWEEN -{schema.MOST_VALUE} AND {schema.MOST_VALUE}",
     "variance": f"variance IS NULL OR isfinite(variance::DOUBLE) AND variance::DOUBLE BETWEEN 0 AND {schema.MOST_VARIANCE}",
 }
+#: What the query says that reads a figure of which that is not true.
+IMPOSSIBLE = "a batch has an impossible"
 #: Descriptors that are left for everything else.
 _OTHER_FILES = 100
 #: How often batches are opened anew because one was removed in the meantime.
@@ -206,9 +208,7 @@ def _columns(
     for each in columns:
         text = f"{'NULL' if each.name in missing else quoted(each.name)}::{SQL_TYPES[each.type]}"
         if possible and each.name in possible:
-            text = (
-                f"CASE WHEN {possible[each.name]} THEN {text} ELSE error('a batch has an impossible {each.name}') END"
-            )
+            text = f"CASE WHEN {possible[each.name]} THEN {text} ELSE error('{IMPOSSIBLE} {each.name}') END"
         found.append(f"{text} AS {quoted(each.name)}")
     return ", ".join(found)
 
@@ -260,9 +260,12 @@ def _raise_cause(batches: Sequence[Path], descriptors: Sequence[int], error: Bas
     none of these."""
     import duckdb
 
+    if isinstance(error.__cause__, (duckdb.InvalidInputException, duckdb.IOException)):
+        error = error.__cause__  # SQL of a user was refused, but it may be a batch that is wrong
     if isinstance(error, duckdb.OutOfMemoryException):
         raise OutOfMemory(memory.limit_bytes()) from error
-    if not isinstance(error, (duckdb.Error, RuntimeError, UnicodeDecodeError)):
+    # What Spark raises is known by its text.
+    if not isinstance(error, (duckdb.Error, RuntimeError, UnicodeDecodeError)) and IMPOSSIBLE not in str(error):
         return
     first = (column for column in schema.COLUMNS if column.name not in schema.ADDED)
     columns = ", ".join(f"max(hash({quoted(column.name)}::{SQL_TYPES[column.type]}))" for column in first)

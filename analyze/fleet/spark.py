@@ -22,16 +22,21 @@ from ...formats.fleet import schema
 from ..report.batches import batches_of
 from .find import Found
 from .index import Progress, Publish, Published, added_up, publish
-from .opening import Fleet
+from .opening import IMPOSSIBLE, Fleet
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..trace.connection import Connection
 
 #: The view of figures, which is Spark's.
 _FIGURES = "fleet_figures"
 _SPARK_TYPES = {"string": "string", "int32": "int", "int64": "bigint", "double": "double"}
+#: What is true of a figure of a recording; NaN is larger than all numbers.
+_POSSIBLE = {
+    "value": f"value BETWEEN -{schema.MOST_VALUE} AND {schema.MOST_VALUE}",
+    "variance": f"variance IS NULL OR variance BETWEEN 0 AND {schema.MOST_VARIANCE}",
+}
 #: What Hadoop reads as a pattern in a path.
 _PATTERN, _ESCAPED = re.compile(r"([\\\[\]{}*?])"), r"\\\1"
 #: A task reduces this part of what one process may hold at a time: some seconds of work, and planning is a fifth of it.
@@ -108,6 +113,16 @@ def _publish_each(folder: Path, batches: Iterator[Any]) -> Iterator[Any]:
             yield type(batch).from_pylist([vars(counts)])
 
 
+def _checked(name: str) -> Column:
+    """A column of figures; the statement that reads an impossible value fails, as in DuckDB."""
+    from pyspark.sql import functions as f
+
+    if name not in _POSSIBLE:
+        return f.col(name)
+    error = f.raise_error(f.lit(f"{IMPOSSIBLE} {name}"))
+    return f.when(f.expr(_POSSIBLE[name]), f.col(name)).otherwise(error.cast("double")).alias(name)
+
+
 class Rows:
     """The answer of a statement, as DuckDB's: ``description`` has the names of the columns."""
 
@@ -155,7 +170,7 @@ class SparkConnection:
         where = f.regexp_replace("_metadata.file_path", "%3D", "=")
         rows = rows.join(f.broadcast(numbers), f.substring_index(where, "/", -2) == f.col("batch"))
         trace = f.col("number") * schema.MOST_TRACES + f.col("trace")
-        rows = rows.select(trace.alias("trace"), *(column.name for column in schema.FIGURE_COLUMNS))
+        rows = rows.select(trace.alias("trace"), *(_checked(column.name) for column in schema.FIGURE_COLUMNS))
         return rows.join(f.broadcast(traces), f.col("trace") == f.col("kept"), "left_semi")
 
     def execute(self, sql: str, parameters: Any = None) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.analyze.fleet import merge
@@ -25,8 +24,7 @@ from scalene_trace.formats.fleet import layout, schema
 from scalene_trace.formats.fleet.check import open_batch
 from scalene_trace.formats.fleet.reader import traces_of
 from scalene_trace.formats.fleet.writer import Batch
-from scalene_trace.formats.trace import integrity
-from scalene_trace.formats.trace.schema import METADATA_CRC32
+from tests.support.fleets import forged, replaced
 
 DAY = "2026-11-28"
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
@@ -161,6 +159,24 @@ def test_a_merge_removes_batches_only_when_the_new_one_is_on_the_disk(
     monkeypatch.setattr(os, "fsync", fsync)
     assert merge.merge_batches(tmp_path, NOW) == 0 and synced == ["file", "folder"]
     assert all(path.exists() for path in sources) and len(sums(tmp_path)) == 2
+
+
+def test_two_merges_at_once_leave_two_batches_that_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        publish(tmp_path, (trace(number), float(number)), (trace(9), 9.0), day="2026-11-27")
+    before, real, others = sums(tmp_path), Batch.publish, [1]
+
+    def beside(self: Batch, *words: Any) -> Path:
+        if others:  # when this merge has read its sources, another one does all of its work
+            others.pop()
+            assert merge.merge_batches(tmp_path, NOW) == 4
+        return real(self, *words)
+
+    monkeypatch.setattr(Batch, "publish", beside)
+    assert merge.merge_batches(tmp_path, NOW) == 4
+    assert len(layout.batches(tmp_path)) == 2 and sums(tmp_path) == before
+    assert merge.merge_batches(tmp_path, NOW) == 2
+    assert len(layout.batches(tmp_path)) == 1 and sums(tmp_path) == before
 
 
 def test_batches_that_are_removed_while_they_are_read_do_no_harm(tmp_path: Path) -> None:
@@ -302,22 +318,6 @@ def test_what_is_no_batch_is_refused(tmp_path: Path, is_sealed: bool) -> None:
         open_fleet(tmp_path, is_sealed)
 
 
-def forged(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Rewrites a batch, checksum included."""
-    table = change(pq.read_table(path, partitioning=None))
-    with path.open("w+b") as file:
-        with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
-            writer.write_table(table)
-            placeholder = integrity.PLACEHOLDER.decode()
-            writer.add_key_value_metadata({schema.METADATA_VERSION: "1.0", METADATA_CRC32: placeholder})
-        file.flush()
-        integrity.seal(file.fileno())
-
-
-def replaced(name: str, values: list[Any], kind: pa.DataType) -> Callable[[pa.Table], pa.Table]:
-    return lambda table: table.set_column(table.schema.get_field_index(name), name, pa.array(values, kind))
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -346,6 +346,18 @@ def test_a_forged_batch_is_refused(tmp_path: Path, change: Callable[[pa.Table], 
     forged(path, change)
     with pytest.raises(BatchDamaged, match=path.name), open_fleet(tmp_path) as fleet:
         fleet.connection.execute("SELECT sum(value), sum(variance) FROM fleet_figures").fetchall()
+
+
+def test_sql_of_a_user_names_the_batch_with_an_impossible_figure(tmp_path: Path, run: Any) -> None:
+    publish(tmp_path, (trace(7), 1.0))
+    path = publish(tmp_path, (trace(1), 1.0))
+    forged(path, replaced("value", [None, float("nan")], pa.float64()))
+    done = run("fleet", "sql", tmp_path, "SELECT sum(value) FROM fleet_figures")
+    assert path.name in done.err and "impossible value" in done.err
+    wrong = run("fleet", "sql", tmp_path, "SELECT nothing").err  # it is the user's
+    assert "nothing" in wrong and path.name not in wrong
+    path.unlink()
+    assert "mine" in run("fleet", "sql", tmp_path, "SELECT error('mine')").err
 
 
 def test_impossible_figures_are_neither_merged_nor_written(tmp_path: Path) -> None:
