@@ -1,6 +1,7 @@
 """What a fleet of traces takes: to index it, and to answer from its summaries.
 
-A recording of examples/catalogue.py is copied as many recordings, which differ in id, host, version and day. They are indexed by
+A recording of examples/catalogue.py is copied as many recordings, which differ in id, host, version and day; with ``--quiet``, one of
+a program that uses 1 % of a CPU for ten minutes, ten times as fast. They are indexed by
 ``scalene-analyze fleet index``, a process of its own, and so is each question. Summaries of 10,000 traces, larger than those of
 the copies, are made directly: 200 lines, 120 functions and 150 stacks each, of 600, 600 and 3,000 different ones.
 """
@@ -30,7 +31,7 @@ _COPIES = """if True:
     import sys
     from pathlib import Path
     from tests.support.fleets import write_fleet
-    write_fleet(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))"""
+    write_fleet(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), hosts=40)"""
 _METRICS = ("cpu_s", "python_s", "native_s", "system_s", "wait_s", "sleep_s", "alloc_bytes", "live_at_peak_bytes")
 _COLUMNS = (
     "scope",
@@ -130,7 +131,8 @@ def table(sizes: dict[int, tuple[Taken, Taken]], questions: dict[str, Taken], si
     if len(counts) > 1:
         ratio = sizes[counts[-1]][0].cpu_s / sizes[counts[0]][0].cpu_s
         lines.append(f"exponent of the CPU time: {math.log(ratio) / math.log(counts[-1] / counts[0]):.2f}")
-    lines += ["", f"questions over the summaries of {simulated:,} traces"]
+    if questions:
+        lines += ["", f"questions over the summaries of {simulated:,} traces"]
     lines += [
         f"{name:>12} {each.wall_s:>6.2f} s {each.cpu_s:>6.2f} CPU s {each.peak_bytes / _MIB:>6.0f} MiB"
         for name, each in questions.items()
@@ -146,14 +148,29 @@ def main() -> None:
     )
     parser.add_argument("--simulated", type=int, default=10_000, help="summaries for the questions (default: 10,000)")
     parser.add_argument("--folder", help="where the traces are written (default: a temporary folder)")
+    parser.add_argument(
+        "--quiet", action="store_true", help="only the indexing, of traces of a program that mostly waits"
+    )
     options = parser.parse_args()
     with TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         trace = folder / "_recorded.parquet"
-        program = ["--python", tool("python"), "examples/catalogue.py"]
+        program = [
+            "--python",
+            tool("python"),
+            "benchmarks/programs/one_percent.py" if options.quiet else "examples/catalogue.py",
+        ]
+        program = ["--cpu-interval", "1ms", *program] if options.quiet else program
         subprocess.run([tool("scalene-record"), "-o", trace, *program], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
         size_bytes = trace.stat().st_size
         sizes = {traces: index(folder / str(traces), trace, traces) for traces in options.traces}
+        if options.quiet:
+            found = {
+                "trace_bytes": size_bytes,
+                "index": {str(n): [asdict(each) for each in both] for n, both in sizes.items()},
+            }
+            save("fleet-index", found, f"a trace of {size_bytes:,} bytes\n{table(sizes, {}, 0)}")
+            return
         (folder / "simulated").mkdir()
         # In a process of its own: what a process takes is counted with what its parent held when it began.
         writer = multiprocessing.Process(target=simulate, args=(folder / "simulated", options.simulated))
@@ -162,7 +179,7 @@ def main() -> None:
         taken("report", folder / "simulated")  # so that the files are in memory
         questions = {each: taken(each, folder / "simulated") for each in _QUESTIONS}
     text = table(sizes, questions, options.simulated)
-    found: dict[str, Any] = {"trace_bytes": size_bytes, "simulated": options.simulated}
+    found = {"trace_bytes": size_bytes, "simulated": options.simulated}
     found["index"] = {count: [asdict(each) for each in both] for count, both in sizes.items()}
     save(
         "fleet",

@@ -25,9 +25,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from scalene_trace.cli.fleet.group import COMMANDS
+from scalene_trace.formats.fleet import layout
 from tests.support.dated_results import write_result
-from tests.support.fleets import write_fleet
+from tests.support.fleets import forged, replaced, write_fleet
 from tests.support.paths import ROOT
 from tests.support.recording import record
 from tests.support.simulated_fleet import write_large
@@ -108,6 +112,21 @@ def answers(
     return found
 
 
+def names_the_damaged(python: Path, folder: Path, env: dict[str, str]) -> bool:
+    """Does a question on Spark name the batch that has a figure which is no number?"""
+    path = layout.batches(folder)[0]
+
+    def broken(table: pa.Table) -> pa.Table:
+        values = table.column("value").to_pylist()
+        values[-1] = float("nan")
+        return replaced("value", values, pa.float64())(table)
+
+    forged(path, broken)
+    command = [python, "-m", "scalene_trace.cli.analyze.command", "fleet", "report", "--engine", MASTER, folder]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ | env)
+    return done.returncode != 0 and path.name in done.stderr
+
+
 def kill_a_worker(server: int, after_s: float, killed: list[int]) -> None:
     """Kills one of the workers in the session of the server, so long after both are there."""
     for _ in range(600):
@@ -175,13 +194,62 @@ def s3_server(python: Path, files: Path) -> Iterator[None]:
         server.wait()
 
 
+def of_many_hosts(python: Path, written: str | None, hosts: int, name: str) -> int:
+    """Asks for the report over the summaries of so many hosts here and on Spark. ``written``: a folder with them; ``name``: a
+    folder for what is made. Writes the result."""
+    folder = Path(written or name)
+    if not written:  # in a process of its own: what one takes is counted with what its parent held when it began
+        code = f"from pathlib import Path; from tests.support.simulated_fleet import write_hosts; write_hosts(Path({name!r}), {hosts})"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    size_bytes = sum(path.stat().st_size for path in layout.batches(folder))
+    figures = sum(pq.read_metadata(path).num_rows for path in layout.batches(folder))
+    lines = [
+        f"{hosts:,} hosts: {figures:,} rows in {len(layout.batches(folder))} batches, {size_bytes / 2**20:.0f} MiB"
+    ]
+    found: dict[str, Any] = {}
+    for engine in ("local", MASTER):
+        command = [
+            python,
+            "-m",
+            "scalene_trace.cli.analyze.command",
+            "fleet",
+            "report",
+            "--json",
+            "--engine",
+            engine,
+            folder,
+        ]
+        env = os.environ | {"SPARK_LOCAL_IP": ADDRESS, "PYSPARK_PYTHON": str(python)}
+        start_s = time.monotonic()
+        with Path(name, "answer").open("w+") as answer:
+            process = subprocess.Popen([*map(str, command)], stdout=answer, env=env)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall_s = time.monotonic() - start_s
+            assert status == 0, f"the report with --engine {engine} failed"
+            answer.seek(0)
+            found[engine] = rounded(json.load(answer))
+        lines.append(
+            f"report, {engine}: {wall_s:.0f} s, of which this process {usage.ru_utime + usage.ru_stime:.0f} CPU s, {usage.ru_maxrss / 1024:.0f} MiB"
+        )
+    is_equal = found["local"] == found[MASTER]
+    lines.append(f"the same rows: {'yes' if is_equal else 'NO'} ({len(found['local']['lines'])} lines)")
+    print("\n".join(lines))
+    write_result("fleet-hosts", {"hosts": hosts, "rows": figures, "equal": is_equal}, "\n".join(lines))
+    return not is_equal
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compares, prints the table, and returns 1 if an answer differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=int, default=400)
     parser.add_argument("--print-only", action="store_true", help="write no result file")
+    parser.add_argument("--hosts", type=int, help="only the report over 10^8 figures of so many hosts (10000)")
+    parser.add_argument("--written", help="with --hosts: a folder with their summaries, by simulated_fleet.write_hosts")
     options = parser.parse_args(arguments)
     python = environment()
+    if options.hosts:
+        with TemporaryDirectory(prefix="scalene-fleet-") as name:
+            return of_many_hosts(python, options.written, options.hosts, name)
     with TemporaryDirectory(prefix="scalene-fleet-") as name:
         folder, on_spark = Path(name, "fleet"), Path(name, "spark")
         env = {"XDG_CACHE_HOME": str(Path(name, "cache")), "SPARK_LOCAL_IP": ADDRESS, "PYSPARK_PYTHON": str(python)}
@@ -204,11 +272,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             mapped = answers(python, on_spark, env=env, only=OF_SUMS)
             spark = answers(python, invented, "--engine", CONNECT, env=env)
         alone = rounded(json.loads(ask(python, "fleet", "report", "--json", "--engine", MASTER, invented, env=env)))
+        is_named = names_the_damaged(python, invented, env)
         with s3_server(python, folder):
             ask(python, "fleet", "index", URL, env=env)
             s3 = answers(python, URL, env=env)
     checks = [(f"{name}, made on Spark", here[name][0], mapped[name][0]) for name in OF_SUMS]
     checks.append(("report on a session of its own", of_invented["report"][0], alone))
+    checks.append(("a batch with an impossible value is named on Spark", is_named, True))
     lines = [f"map on Spark: {indexed['traces']} traces in {map_s:.0f} s, workers killed: {len(killed)}"]
     lines += [f"{what}: {'equal' if one == other else 'NOT EQUAL'}" for what, one, other in checks]
     lines.append(f"{'question':12} {'here s':>7} {'Spark s':>8} {'S3 s':>6}  equal on Spark, at S3")

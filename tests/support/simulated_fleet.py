@@ -7,14 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from scalene_trace.analyze.diff.measures import LEAST_SHARE
 from scalene_trace.analyze.diff.results import NOISE
 from scalene_trace.analyze.fleet.compare.judge import Effect, judged, judged_total, verdicts
 from scalene_trace.analyze.fleet.compare.units import Units
 from scalene_trace.formats.fleet.schema import FIGURE_COLUMNS
-from scalene_trace.formats.fleet.writer import Batch
+from scalene_trace.formats.fleet.writer import ARROW_SCHEMA, Batch
 
+#: The metrics of the lines that are written.
+METRICS = ("cpu_s", "wait_s", "alloc_bytes", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 #: CPU time of a tick, in seconds, and the ticks of a host: an hour in which a tenth of one core is used.
 TICK_S, TICKS = 0.01, 36_000
 
@@ -225,7 +228,6 @@ def write_large(folder: Path, traces: int, hosts: int = 500, lines: int = 160) -
     other in thirty days. Returns the number of rows of figures."""
     random = np.random.default_rng(1)
     shares, speeds = np.array(busy_lines(lines)), np.exp(random.normal(0, 0.1, hosts))
-    metrics = ("cpu_s", "wait_s", "alloc_bytes", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
     found = 0
     for number in range(10):
         batch = Batch()
@@ -233,7 +235,7 @@ def write_large(folder: Path, traces: int, hosts: int = 500, lines: int = 160) -
             is_after, host = trace * 2 // traces, int(random.integers(hosts))
             expected = shares * TICKS / 10 * speeds[host] * np.where(np.arange(lines) == 0, 1 + 0.05 * is_after, 1)
             columns: dict[str, list[object]] = {column.name: [] for column in FIGURE_COLUMNS}
-            for metric in metrics:
+            for metric in METRICS:
                 unit = (
                     1e6 if metric.endswith("_bytes") else 1.0
                 )  # so that sums of bytes are whole numbers, as in traces
@@ -248,3 +250,44 @@ def write_large(folder: Path, traces: int, hosts: int = 500, lines: int = 160) -
         found += batch.rows
         batch.publish(folder, "2026-11-28")
     return found
+
+
+def write_hosts(folder: Path, hosts: int = 10_000, traces: int = 11, lines: int = 160, batch_of: int = 1_000) -> int:
+    """Writes the summaries of so many traces of ten minutes of each host, in batches of ``batch_of``: six metrics of each line. With
+    the numbers given here, these are 10^8 figures. Returns their number."""
+    random = np.random.default_rng(2)
+    expected = np.tile(np.array(busy_lines(lines)) * TICKS / 60, len(METRICS))
+    units = np.repeat([1e6 if metric.endswith("_bytes") else 1.0 for metric in METRICS], lines)
+    figures = summary_of_lines(lines)
+    speeds, found = np.exp(random.normal(0, 0.1, hosts)), 0
+    for first in range(0, hosts * traces, batch_of):
+        batch = Batch()
+        for trace in range(first, min(first + batch_of, hosts * traces)):
+            host, start_s = trace % hosts, 1_790_000_000 + trace // hosts * 600
+            ticks = random.poisson(expected * speeds[host]) + 1
+            values = {"value": ticks * TICK_S * units, "variance": ticks * (TICK_S * units) ** 2}
+            # A total is the sum of its lines; it comes after them.
+            sums = {name: value.reshape(len(METRICS), lines).sum(axis=1) for name, value in values.items()}
+            table = figures
+            for name, value in values.items():
+                place = table.schema.get_field_index(name)
+                table = table.set_column(place, table.field(place), pa.array(np.concatenate([value, sums[name]])))
+            row = {"trace_id": f"{trace:032x}", "path": f"{trace}.parquet", "host": f"worker-{host:05}", "losses": 0}
+            labels = {"version": f"1.4.{host % 3}", "service": "shop"}
+            batch.add_table(row | {"labels": labels, "start_ns": start_s * 10**9, "wall_ns": 600 * 10**9}, table, 0o644)
+        found += batch.rows
+        batch.publish(folder, "2026-11-29")
+    return found
+
+
+def summary_of_lines(lines: int) -> pa.Table:
+    """The figures of a trace whose values are not known yet: each metric of each line, then the totals."""
+    rows: list[dict[str, object]] = []
+    for metric in METRICS:
+        for line in range(lines):
+            place = {"file": f"/app/module_{line % 20}.py", "line": 3 * line + 5, "function": f"function_{line // 5}"}
+            text = {"first_line": 15 * (line // 5) + 2, "text": f"result_{line} = work({line}, limit)"}
+            rows.append({"scope": "line", "metric": metric, **place, **text})
+    rows += [{"scope": "total", "metric": metric} for metric in METRICS]
+    fields = [ARROW_SCHEMA.field(column.name) for column in FIGURE_COLUMNS]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
