@@ -79,6 +79,9 @@ def spark_session(master: str) -> Iterator[SparkSession]:
 
 
 def _first_line(error: Exception) -> str:
+    """What to say of an error; of an impossible figure, by which :meth:`Fleet.__exit__` finds the batch, what the query says."""
+    if found := re.search(rf"{IMPOSSIBLE} \w+", str(error)):
+        return found[0]
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 

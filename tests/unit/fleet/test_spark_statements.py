@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from scalene_trace.analyze.fleet.spark import SparkConnection
+from scalene_trace.analyze.fleet.spark import SparkConnection, _first_line
 from scalene_trace.analyze.trace import queries
 
 FLEET = queries.SQL_DIRECTORY / "fleet"
@@ -99,3 +99,9 @@ def test_tables_made_of_figures_stay_in_spark_and_others_are_sent_again(connecti
     connection.execute(made)
     connection.execute("SELECT * FROM parts JOIN selected_traces USING (trace)")
     assert local.asked[1:] == [made, "SELECT * FROM selected_traces"]  # type: ignore[attr-defined]
+
+
+def test_of_a_long_error_an_impossible_value_is_what_is_said() -> None:
+    text = "An error occurred while calling o1.\n: org.apache.spark.X: [USER_RAISED_EXCEPTION] a batch has an impossible value SQLSTATE"
+    assert _first_line(RuntimeError(text)) == "a batch has an impossible value"
+    assert _first_line(RuntimeError("first\nsecond")) == "first"
