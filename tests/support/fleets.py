@@ -101,7 +101,7 @@ def forged(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     """Rewrites a batch, checksum included."""
     table = change(pq.read_table(path, partitioning=None))
     with path.open("w+b") as file:
-        with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
+        with pq.ParquetWriter(file, table.schema, compression="zstd", store_schema=False) as writer:
             writer.write_table(table)
             placeholder = integrity.PLACEHOLDER.decode()
             writer.add_key_value_metadata({fleet_schema.METADATA_VERSION: "1.0", schema.METADATA_CRC32: placeholder})
