@@ -41,6 +41,7 @@ from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace import schema
 from scalene_trace.formats.trace.integrity import PLACEHOLDER, check_trace
 from scalene_trace.formats.trace.writer import write_trace
+from scalene_trace.recorder.control.pauses import Pauses
 from scalene_trace.recorder.control.server import ControlServer, listen
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.convert.finish import Finished, recover
@@ -238,7 +239,7 @@ def controlled(folder: Path) -> Iterator[MarkFile]:
     marks = MarkFile(folder / MARKS_NAME)
     listener = listen(folder)
     assert listener
-    control = Commands(Target(space, marks, folder / "t.parquet", 1, refused_snapshot))
+    control = Commands(Target(space, marks, Pauses(space.header, marks), folder / "t.parquet", 1, refused_snapshot))
     server = ControlServer(listener, control.handle)
     server.start()
     try:

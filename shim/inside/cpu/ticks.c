@@ -87,6 +87,7 @@ static bool follow_pause(void) {
     begin_pause();
   } else {
     end_pause();
+    memory_pause_ended();
   }
   return paused;
 }

@@ -243,6 +243,11 @@ static void emit_moved_in_pause(const struct pass *pass) {
   emit(&no_block, (struct origin){this_thread.id, 0}, net, allocated, atomic_exchange(&moved_in_pause.python, 0));
 }
 
+void memory_pause_ended(void) {
+  if (!memory_counts() || spool->paused) return;
+  emit_moved_in_pause(&(struct pass){.t_ns = clock_now_ns()});
+}
+
 static int64_t allocated_in(const struct memory_stream *s) { return s->room - s->left; }
 static int64_t freed_in(const struct memory_stream *s) { return s->free_room - s->free_left; }
 

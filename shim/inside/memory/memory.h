@@ -78,6 +78,9 @@ void memory_left_residence(size_t bytes, uint64_t stack);
 void memory_found(int64_t in_pools);
 /* Writes the composition of the heap now. Context: malloc. */
 void memory_write_heap(void);
+/* Writes the change of the footprint in a pause that has ended: a thread that allocates little from then on would do so
+ * late, or never. Context: signal. */
+void memory_pause_ended(void);
 /* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.
  * Context: malloc. */
 void memory_thread_end(void);
