@@ -187,6 +187,25 @@ def test_children_of_a_fork_do_not_end_what_their_parent_holds(python: Interpret
     assert all(row["line"] == wanted[row["size_bytes"]] for row in found)
 
 
+FORKS = """
+import os
+for child in range(4):
+    kept = [bytearray(2003) for _ in range(10 + 17 * child)]
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+    else:
+        blocks = [bytearray(3000 + number) for number in range(20)]
+        os._exit(0)
+"""
+
+
+def test_the_first_allocations_of_a_forked_child_are_there(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", ["-c", FORKS], python, EXACT)
+    sizes = [3001 + number for number in range(20)]  # a bytearray has a byte more than it is asked for
+    seen = Counter(row["size_bytes"] for row in rows(done.trace, "alloc") if row["type"] == "bytearray")
+    assert {size: seen[size] for size in sizes} == dict.fromkeys(sizes, 4)
+
+
 def test_short_lived_code_and_classes_keep_their_own_names(any_python: Interpreter, tmp_path: Path) -> None:
     """Their addresses are used again and again, and stacks and types are cached by address."""
     done = record(tmp_path / "t.parquet", [target("short_code"), "300"], any_python, EXACT)

@@ -572,6 +572,7 @@ void memory_postfork_child(void) {
   pyalloc_postfork_child();
   atomic_fetch_sub(&footprint, mappings_postfork_child());
   atomic_store(&highest_asked, atomic_load(&footprint));
+  if (memory_counts() && recording()) set_stops(&this_memory); /* those of the parent begin with its last flush */
 }
 
 void memory_thread_end(void) {
