@@ -48,3 +48,15 @@ def test_a_thousand_threads_of_3_ms_are_counted_at_the_default_interval(python: 
     ratio = found["totals"]["cpu_s"] / done.facts["process_s"]
     figure("CPU time of the program with 1,000 threads of 3 ms, 10 ms interval", python, ratio, 1.1, "ratio")
     assert 0.95 <= ratio <= 1.1, "all but the interpreter's end"
+
+
+def test_threads_that_are_seldom_busy_are_on_for_their_part_of_the_time(python: Interpreter, tmp_path: Path) -> None:
+    """A thread that uses 2 ms in a window does not notice most windows, and is on for a whole second where it does."""
+    done = record(tmp_path / "t.parquet", [target("seldom_busy"), "12"], python, ["--sample", "200ms/1s"])
+    found = report(tmp_path / "t.parquet")
+    (trace,) = found["traces"]
+    share = 1 - trace["paused_s"] / trace["wall_s"]
+    (row,) = (each for each in found["functions"] if each["function"] == "seldom")
+    ratio = row["cumulative_cpu_s"] / (share * done.facts["seldom_s"])
+    figure("CPU time of 30 threads that are seldom busy, in windows", python, 100 * (ratio - 1), 40, "percent")
+    assert ratio == pytest.approx(1, abs=0.4)

@@ -41,6 +41,7 @@ struct thread_state {
   int64_t mean_ns;             /* mean interval that the running period was drawn from: the weight of its tick */
   struct tick_cost tick_cost;
   bool paused;       /* this thread has noticed that the recording is paused */
+  int64_t ask_at_ns; /* CPU time of the thread at which it asks again whether the recording is paused */
   bool perf_expired; /* the timer fired during the pause and was not set again */
   bool user_expired;
   uint32_t scarcities;   /* timers_scarcities() before this thread lost its timer */

@@ -39,9 +39,10 @@ static _Atomic bool sub_interpreters_seen;
 
 /* ---- pause ----
  *
- * A thread notices a pause at its next tick or poll. From then on its timers are not set again, except the kernel
- * timer, which polls every PAUSED_POLL_NS of CPU time whether the recording goes on. The thread's usage during the
- * pause is subtracted from its exact CPU time, to which the analysis scales the ticks. */
+ * Every PAUSED_POLL_NS of its CPU time, at a poll of the kernel timer, a thread asks whether the recording is paused. In a
+ * pause its timers are not set again, except that one. It asks equally often in both states: if it noticed pauses sooner
+ * than their ends, a thread that runs little in each window of --sample would be on for less than its part of the time. The
+ * thread's usage during the pause is subtracted from its exact CPU time, to which the analysis scales the ticks. */
 
 void ticks_add_paused_usage(int64_t sign) {
   struct thread_state *t = &this_thread;
@@ -64,6 +65,7 @@ static void end_pause(void) {
   int64_t user_ns;
   ticks_add_paused_usage(1);
   t->paused = false;
+  timers_ask_later();
   this_memory.faults_seen = 0;
   clock_thread_usage(&user_ns, &t->system_seen_ns);
   t->user_system_seen_ns = t->system_seen_ns;
@@ -75,21 +77,33 @@ static void end_pause(void) {
   t->perf_expired = t->user_expired = false;
 }
 
-/* Begins or ends the pause of this thread if the recorder has changed it; returns true while paused. */
+static bool is_recording_paused(void) {
+  if (spool->paused) return true;
+  diverted_end();
+  pyalloc_resume();
+  return false;
+}
+
+/* Begins or ends the pause of this thread if the recorder has changed it, and it is time to ask; returns true while
+ * paused. */
 static bool follow_pause(void) {
-  bool paused = spool->paused != 0;
-  if (!paused) {
-    diverted_end();
-    pyalloc_resume();
-  }
-  if (likely(paused == this_thread.paused)) return paused;
-  if (paused) {
-    begin_pause();
-  } else {
+  bool paused = is_recording_paused();
+  if (this_thread.paused) {
+    if (paused) return true;
     end_pause();
     memory_pause_ended();
+    return false;
   }
-  return paused;
+  if (!timers_ask_now() || likely(!paused)) return false;
+  begin_pause();
+  return true;
+}
+
+/* For other timers than the kernel timer, which asks. */
+static bool is_paused(void) {
+  if (this_thread.kernel_timer < 0) return follow_pause();
+  is_recording_paused();
+  return this_thread.paused;
 }
 
 /* Starts the running period anew if the interval has been changed. (An enabled event keeps its one pending
@@ -164,7 +178,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
 
 static void on_perf(const void *context) {
   struct thread_state *t = &this_thread;
-  if (follow_pause()) {
+  if (is_paused()) {
     t->perf_expired = t->kernel_timer >= 0;
     if (!t->perf_expired && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_POLL_NS);
     return;
@@ -237,7 +251,7 @@ static int64_t due_ns(void) {
 
 static void on_user_timer(const void *context) {
   struct thread_state *t = &this_thread;
-  if (follow_pause()) {
+  if (is_paused()) {
     t->user_expired = t->kernel_timer >= 0;
     t->next_user_ns = clock_thread_cpu_ns() + PAUSED_POLL_NS;
     if (!t->user_expired) timers_set_user();
@@ -261,7 +275,7 @@ static void on_user_timer(const void *context) {
 static void on_fault(const void *context) {
   struct python_stack stack;
   struct fault fault;
-  if (follow_pause()) {
+  if (is_paused()) {
     this_thread.faults_expired = true;
     return;
   }

@@ -275,6 +275,16 @@ void timers_set_kernel(int64_t period_ns) {
   syscall(SYS_timer_settime, this_thread.kernel_timer, 0, &every, NULL);
 }
 
+void timers_ask_later(void) { this_thread.ask_at_ns = clock_thread_cpu_ns() + PAUSED_POLL_NS; }
+
+bool timers_ask_now(void) {
+  int64_t now = clock_thread_cpu_ns();
+  if (now < this_thread.ask_at_ns) return false;
+  this_thread.ask_at_ns += PAUSED_POLL_NS;
+  if (this_thread.ask_at_ns <= now) this_thread.ask_at_ns = now + PAUSED_POLL_NS;
+  return true;
+}
+
 static void arm_kernel_timer(void) {
   this_thread.kernel_timer = create_timer(&kernel_cookie);
   timers_set_kernel(this_thread.paused ? PAUSED_POLL_NS : KERNEL_POLL_NS);
@@ -286,6 +296,7 @@ void timers_arm(void) {
   struct thread_state *t = &this_thread;
   t->engine = ENGINE_NONE;
   t->perf_expired = t->user_expired = false;
+  timers_ask_later();
   if (!(spool->features & FEATURE_CPU) || !signals_number()) return;
   int saved_errno = errno;
   if (alternate_stack_is_too_small()) {

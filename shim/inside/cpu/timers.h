@@ -9,10 +9,14 @@
 #pragma GCC visibility push(hidden)
 
 #define KERNEL_POLL_NS 2000000  /* at most the scheduler's tick (1 to 10 ms); a shorter period only costs more */
-#define PAUSED_POLL_NS 10000000 /* period of the check whether a paused recording goes on */
+#define PAUSED_POLL_NS 10000000 /* of CPU time, between two questions whether the recording is paused */
 
 /* Arms the timers, and sets the thread's engine. Context: signal. */
 void timers_arm(void);
+/* True if the calling thread is to ask now whether the recording is paused, while it is not. Context: signal. */
+bool timers_ask_now(void);
+/* It asks again after PAUSED_POLL_NS of its CPU time. Context: signal. */
+void timers_ask_later(void);
 /* Disarms and deletes the timers. The engine stays. Context: signal. */
 void timers_disarm(void);
 /* True if the descriptor is still a perf event that we opened; the program may have closed it and used the number
