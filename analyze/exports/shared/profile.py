@@ -67,9 +67,9 @@ _PARTS = {
     "unclassified": "[Python or native]",
     **{name: f"[{word}]" for name, word in WAIT_WORDS.items()},
 }
-#: By the texts of the frames that are no functions: what part of a figure they say a stack ends in; None = none.
+#: By the texts of the frames in stacks of CPU time that are no functions: what part of it they say a stack ends in; None = none.
 NOTES: dict[str, str | None] = {NO_STACK: None, TRUNCATED: None, OTHER_STACKS: "unclassified"}
-NOTES |= {text: part for part, text in _PARTS.items()}
+NOTES |= {_PARTS[part]: part for part in ("system", "unclassified")}
 
 
 class Frame(NamedTuple):
