@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -45,7 +46,8 @@ def compare_sides(
     left_out = _make_sides(fleet, whole.per)
     metrics = chosen_metrics(fleet, metric, least_sides=2)
     tables = Tables(fleet, metrics)
-    with ThreadPoolExecutor() as pool:  # numpy computes without the interpreter's lock, beside the next table too
+    # numpy computes without the interpreter's lock, beside the next table too; each table that is judged takes memory.
+    with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         judging = {name: pool.submit(_Metric, name, tables.table(name), tables) for name in metrics}
         found = {name: each.result() for name, each in judging.items()}
     tested = [(name, key, effect) for name, each in found.items() for key, effect in each.tested.items()]
@@ -58,7 +60,7 @@ def compare_sides(
         tests=len(tested),
         spread={name: each.comparison.spread for name, each in found.items()},
         shared_ratio={name: ratio for name, each in found.items() if (ratio := each.shared_ratio) is not None},
-        other_lines={name: each.table.others for name, each in found.items()},
+        other_lines={name: each.others for name, each in found.items()},
         left_out=left_out,
     )
     unit = whole.per or "hour"
@@ -98,7 +100,8 @@ class _Metric:
     """The comparison of one metric. Keys of ``changes`` and ``tested``: "total", OUTSIDE, or rows of the table from 2 on."""
 
     def __init__(self, name: str, table: Table, tables: Tables) -> None:
-        self.name, self.table = name, table
+        # Not the table: its figures are most of the memory, and once they are judged nothing needs them.
+        self.name, self.lines, self.others = name, table.lines, table.others
         units = table.units
         sums = units.values.sum(axis=1)
         chosen = sums >= LEAST_SHARE * max(float(table.totals.values.sum()), 1e-300)
@@ -120,13 +123,13 @@ class _Metric:
         self.by_pair = {pair: self.changes[row + 2] for row, pair in enumerate(table.lines) if row + 2 in self.changes}
 
     def _is_on_both(self, row: int, tables: Tables) -> bool:
-        return row == OUTSIDE or all(tables.pairs[self.table.lines[row - 2]])
+        return row == OUTSIDE or all(tables.pairs[self.lines[row - 2]])
 
     def judge(self, key: Any, verdict: str, p: float) -> None:
         """Adds a verdict to a change."""
         self.changes[key] = replace(self.changes[key], verdict=verdict, p=p)
         if isinstance(key, int) and key > OUTSIDE:
-            self.by_pair[self.table.lines[key - 2]] = self.changes[key]
+            self.by_pair[self.lines[key - 2]] = self.changes[key]
 
     @property
     def shared_ratio(self) -> float | None:
