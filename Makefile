@@ -154,7 +154,7 @@ arm64: wheel-aarch64 ## record programs on an emulated arm64 machine (MINUTES=10
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, the shim with musl, native stacks against libgcc, native time of calls against perf, exports read by their programs, fleets on Spark and at S3; results into benchmarks/results/
+stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, the shim with musl, native stacks against libgcc, native time of calls against perf, exports read by their programs, fleets on Spark and at S3, 200 killed indexers, ten minutes of recording into a bucket; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/convert/test_convert_cuda_calls.py
 	$(MAKE) test-units-musl
@@ -174,6 +174,8 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.tick_cost
 	$(BIN)/python -m tests.long.pairs
 	$(BIN)/python -m tests.long.fleet_engines
+	$(BIN)/python -m tests.long.fleet_kills
+	$(BIN)/python -m tests.long.bucket
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py

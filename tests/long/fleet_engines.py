@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from scalene_trace.cli.fleet.group import COMMANDS
 from scalene_trace.formats.fleet import layout
 from tests.support.dated_results import write_result
-from tests.support.fleets import forged, replaced, write_fleet
+from tests.support.fleets import NOT_ASKED, forged, replaced, write_fleet
 from tests.support.paths import ROOT
 from tests.support.recording import record
 from tests.support.simulated_fleet import write_large
@@ -42,12 +42,11 @@ MASTER = "local-cluster[2,1,1024]"
 ADDRESS, PORT, CONNECT_PORT = "127.0.0.1", 9124, 15_124
 CONNECT = f"sc://{ADDRESS}:{CONNECT_PORT}"
 URL = f"s3://key:secret@fleet/shop?endpoint_override={ADDRESS}:{PORT}&scheme=http&region=us-east-1"
-#: What a question needs besides the fleet. ``index`` is the map, and ``sql`` is a stranger's, which stays in its sandbox.
+#: What a question needs besides the fleet.
 ARGUMENTS: dict[str, list[str]] = {
     "diff": ["--before", "version=1.4.0", "--after", "version=1.4.1"],
     "traces": ["--limit", "20"],
 }
-NOT_ASKED = ("index", "sql", "send")
 #: Questions that show whether all summaries were made: copies of one trace are too much alike for tests of differences.
 OF_SUMS = ("report", "functions", "traces")
 #: Figures that differ between runs, or that say where the answer is from.

@@ -37,12 +37,11 @@ from scalene_trace.formats.fleet import layout
 from scalene_trace.formats.fleet.schema import FIGURE_COLUMNS
 from tests.support.dated_results import write_result
 from tests.support.example_traces import rich_trace
-from tests.support.fleets import write_fleet
+from tests.support.fleets import NOT_ASKED, write_fleet
 
 TRACES, IN_A_BATCH = 6, 2
 #: What a question needs besides the fleet.
 ARGUMENTS = {"diff": ["--before", "version=1.4.0", "--after", "version=1.4.2"]}
-NOT_ASKED = ("index", "sql")
 #: All questions are asked in one of so many rounds.
 ASKED_IN = 10
 

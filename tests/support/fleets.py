@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 from scalene_trace.formats.fleet import schema as fleet_schema
 from scalene_trace.formats.trace import integrity, schema
 
+#: Commands of ``fleet`` that are no questions about summaries; SQL of a user stays in its sandbox.
+NOT_ASKED = ("index", "send", "sql")
+
 
 class Recorded:
     """A trace that is copied as other recordings."""
