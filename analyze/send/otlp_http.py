@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import io
 import os
 import re
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -52,7 +54,9 @@ def endpoint_of(given: str | None, environment: Mapping[str, str]) -> Endpoint:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
+        (parts.hostname or "").encode("idna")
+        (parts.path + parts.query).encode("ascii")
+    except ValueError:  # UnicodeError is one
         is_good = False
     if not is_good or re.search(r"\s", url):
         raise EndpointInvalid("Name an endpoint of OTLP/HTTP, like --otlp http://localhost:4318.")
@@ -86,6 +90,52 @@ def _timeout_s(text: str) -> float:
     return int(text) / 1000 if text else _TIMEOUT_S
 
 
+class _Timed(io.RawIOBase):
+    """What comes from a socket, all of it within the socket's timeout, which by itself holds for each piece."""
+
+    def __init__(self, connection: socket.socket, file: io.BufferedReader) -> None:
+        self._connection, self._file = connection, file
+        self._until_s = time.monotonic() + (connection.gettimeout() or _TIMEOUT_S)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left_s)
+        return self._file.raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self.fp = io.BufferedReader(_Timed(sock, self.fp))
+
+
+class _Connection(http.client.HTTPConnection):
+    response_class = _Answer
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    response_class = _Answer
+
+
+class _Handler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_SecureConnection, req)
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Headers with keys are for the endpoint alone."""
 
@@ -108,10 +158,9 @@ def post(endpoint: Endpoint, contents: bytes, patience_s: float = PATIENCE_S) ->
             if error.code not in _REPEATED:
                 raise ProfilesUnsent(endpoint.url, reason) from None
         except (OSError, http.client.HTTPException) as error:
-            reason, wait_s = _reason(error), None
-        failures += 1
-        if wait_s is None:
-            wait_s = min(_FIRST_DELAY_S * 2 ** (failures - 1), _LONGEST_DELAY_S) * (1 + os.urandom(1)[0] / 255) / 2
+            reason, wait_s = _reason(error), 0.0
+        delay_s = min(_FIRST_DELAY_S * 2**failures, _LONGEST_DELAY_S) * (1 + os.urandom(1)[0] / 255) / 2
+        failures, wait_s = failures + 1, max(wait_s, delay_s)
         if time.monotonic() + wait_s > until_s:
             raise ProfilesUnsent(endpoint.url, reason)
         time.sleep(wait_s)
@@ -120,7 +169,7 @@ def post(endpoint: Endpoint, contents: bytes, patience_s: float = PATIENCE_S) ->
 def _attempt(endpoint: Endpoint, body: bytes) -> bytes:
     headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "scalene-trace"}
     request = urllib.request.Request(endpoint.url, body, headers | dict(endpoint.headers), method="POST")
-    opener = urllib.request.build_opener(_NoRedirect)
+    opener = urllib.request.build_opener(_NoRedirect, _Handler, _SecureHandler)
     with opener.open(request, timeout=endpoint.timeout_s) as answer:
         found: bytes = answer.read(_MOST_ANSWER_BYTES)
         return found
@@ -133,16 +182,16 @@ def _reason(error: BaseException) -> str:
     return (getattr(inner, "strerror", None) or type(inner).__name__).lower()
 
 
-def _retry_after_s(text: str | None) -> float | None:
-    """Seconds, or the time of a date."""
+def _retry_after_s(text: str | None) -> float:
+    """Of seconds, or of a date; 0 = nothing that can be read."""
     if text is None:
-        return None
-    if text.strip().isdigit() and len(text) < 10:
-        return float(text)
+        return 0.0
     try:
+        if text.isascii() and text.strip().isdigit():
+            return float(text)
         return max(parsedate_to_datetime(text).timestamp() - time.time(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return None
+    except (ValueError, TypeError, OverflowError, OSError):
+        return 0.0
 
 
 def _refused(answer: bytes) -> str:

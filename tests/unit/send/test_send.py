@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -98,7 +100,7 @@ def test_each_trace_is_sent_once_and_failures_are_repeated(
 ) -> None:
     monkeypatch.setattr(otlp_http, "_FIRST_DELAY_S", 0.01)
     collector.answers = [
-        (503, {}, b""),
+        (503, {"Retry-After": "\xb2"}, b""),
         (429, {"Retry-After": "0"}, b""),
         (502, {"Retry-After": formatdate(time.time() - 9, usegmt=True)}, b""),
     ]
@@ -145,6 +147,32 @@ def test_an_endpoint_that_does_not_answer_is_given_up_in_time() -> None:
     assert time.monotonic() - begun_s < 5
 
 
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_that_trickles_in_is_given_up_in_time(start: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def trickle() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(start)
+                for _ in range(100):
+                    connection.sendall(b"H")
+                    time.sleep(0.1)
+
+        threading.Thread(target=trickle, daemon=True).start()
+        begun_s = time.monotonic()
+        with pytest.raises(ProfilesUnsent, match="does not answer in time"):
+            post(Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}/x", {}, 0.5), b"", patience_s=0.1)
+        assert time.monotonic() - begun_s < 5
+
+
+def test_a_server_that_names_no_delay_is_not_asked_at_once(collector: Collector) -> None:
+    collector.answers = [(503, {"Retry-After": "0"}, b"")] * 99
+    with pytest.raises(ProfilesUnsent, match="503"):
+        post(endpoint_of(collector.url, {}), b"", patience_s=0.4)
+    assert len(collector.requests) == 1
+
+
 @pytest.mark.usefixtures("no_exports")
 def test_the_command_sends(collector: Collector, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copyfile(folder / "0.parquet", folder / "a\x1b[1m.parquet")
@@ -168,7 +196,9 @@ def test_endpoints_are_what_the_specification_says() -> None:
     )
     both = {"OTEL_EXPORTER_OTLP_HEADERS": "a=1", "OTEL_EXPORTER_OTLP_PROFILES_HEADERS": "b=2"}
     assert endpoint_of("http://c", both).headers == {"b": "2"}
-    for bad in ("", "c:4318", "ftp://c", "http://", "http://c:x", "http://k:SECRET@c", "http://c d"):
+    assert endpoint_of("http://b\xfccher.example", {}).url == "http://b\xfccher.example/v1development/profiles"
+    odd = ("http://c..d", f"http://{'c' * 64}", "http://c/\xfc")
+    for bad in ("", "c:4318", "ftp://c", "http://", "http://c:x", "http://k:SECRET@c", "http://c d", *odd):
         with pytest.raises(EndpointInvalid) as found:
             endpoint_of(bad, {})
         assert "SECRET" not in str(found.value)
