@@ -70,7 +70,7 @@ def summaries(paths: Sequence[Path]) -> Iterator[Summary]:
     except TraceError as error:
         failed = error
     except Exception as error:
-        failed = _failed(error)
+        failed = failure(error)
     if len(paths) == 1:
         yield unread(paths[0], failed)
         return
@@ -99,11 +99,11 @@ def _why_not(path: Path) -> TraceError | None:
     except TraceError as error:
         return error
     except OSError as error:
-        return _failed(error)
+        return failure(error)
     return None
 
 
-def _failed(error: Exception) -> TraceError:
+def failure(error: Exception) -> TraceError:
     """What is said of a trace that was not reduced because of ``error``."""
     if not _is_systems(error):
         return bug(error)

@@ -17,24 +17,36 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from ...formats.errors import FleetMissing, OutOfMemory, TraceError
+from ...formats.errors import (
+    ExportTooLarge,
+    FleetMissing,
+    FleetUnreachable,
+    TraceError,
+    TraceFileError,
+    TraceMissing,
+    TraceTooNew,
+)
 from ...formats.fleet import layout
 from ...formats.fleet.remote import RemoteFile, RemoteFleet, is_url
 from ...formats.spool.regular import read_regular
+from ...formats.trace import temporary
 from ..exports.export import FORMATS, Asked
 from ..fleet.find import find_files
+from ..fleet.reduce import failure, unread
 from ..trace.selection import Selection
 from .otlp_http import Endpoint, post
 
-#: At a URL, what was sent is written so often: each time is an object.
-_STORE_PERIOD_S = 30.0
+#: What was sent is written so often, as a whole; at a URL, each time is an object.
+_STORE_PERIOD_S, _REMOTE_STORE_PERIOD_S = 1.0, 30.0
+#: After so many files in a row that cannot be fetched, the fleet must answer at all.
+_MOST_UNREACHABLE = 5
 _Known = dict[str, list[int]]
 
 
 @dataclass(frozen=True)
 class Sent:
     """``files``: in the fleet; ``known``: of those, dealt with before; ``sent``; ``refused``: by the endpoint, which are not sent
-    again; ``unreadable``; ``left``: for the next time, because memory was short."""
+    again; ``unreadable``; ``left``: for the next time, because they cannot be fetched or read now."""
 
     files: int
     known: int
@@ -57,7 +69,7 @@ class _Place(Protocol):
 class _Folder:
     """A fleet in a folder."""
 
-    store_period_s = 0.0
+    store_period_s = _STORE_PERIOD_S
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -83,17 +95,18 @@ class _Folder:
     def write(self, name: str, data: bytes) -> None:
         path = self._folder / name
         layout.make_folder(self._folder, path)
-        new = path.with_name(f".{path.name}.tmp")
-        new.unlink(missing_ok=True)
-        with new.open("xb") as file:
-            file.write(data)
-        new.replace(path)
+        new = temporary.new(path)  # another sender may be writing too
+        try:
+            new.write_bytes(data)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 class _Remote:
     """A fleet at a URL."""
 
-    store_period_s = _STORE_PERIOD_S
+    store_period_s = _REMOTE_STORE_PERIOD_S
 
     def __init__(self, url: str, work: Path) -> None:
         self._fleet, self._file = RemoteFleet(url), work / "file"
@@ -122,8 +135,9 @@ class _Remote:
 
 
 def send_new(place: str, endpoint: Endpoint, report: Callable[[str], None]) -> Sent:
-    """Sends the traces of the folder or URL that are new, the oldest first. ``report`` gets a sentence about each that was refused.
-    Raises FleetMissing, FleetUnreachable, and ProfilesUnsent; what was sent by then stays so."""
+    """Sends the traces of the folder or URL that are new, the oldest first. ``report`` gets a sentence about each that was refused, or
+    cannot be fetched or read. Raises FleetMissing, FleetUnreachable, ProfilesUnsent, and OSError where the folder, or that of
+    temporary files, cannot be written; what was sent by then stays so."""
     if not is_url(place):
         return _send(_Folder(Path(place)), endpoint, report)
     with TemporaryDirectory(prefix="scalene-send-") as work:
@@ -135,22 +149,31 @@ def _send(place: _Place, endpoint: Endpoint, report: Callable[[str], None]) -> S
     files = sorted(place.files(), key=lambda file: (file.mtime_ns, file.name))
     before = _known_in(place.read(name))
     known = {file.name: before[file.name] for file in files if before.get(file.name) == _key(file)}
-    new, counts, stored_s = [file for file in files if file.name not in known], dict.fromkeys(_OUTCOMES, 0), 0.0
+    new, counts, unreachable = [file for file in files if file.name not in known], dict.fromkeys(_OUTCOMES, 0), 0
+    if new or known.keys() != before.keys():  # nothing is sent where it would not be known afterwards
+        place.write(name, _state(known))
+    stored, stored_s = len(known), time.monotonic()
     try:
         for file in new:
-            with place.opened(file.name) as path:
-                outcome, reason = _send_one(path, endpoint) if path else ("gone", "")
+            try:
+                with place.opened(file.name) as path:
+                    outcome, reason = _send_one(path, endpoint) if path else ("gone", "")
+                unreachable = 0
+            except FleetUnreachable as error:
+                outcome, reason, unreachable = "left", str(error), unreachable + 1
+                if unreachable % _MOST_UNREACHABLE == 0:
+                    place.read(name)
             counts[outcome] += 1
-            if reason:
+            if reason and unreachable <= _MOST_UNREACHABLE:
                 report(f"{file.name} was not sent: {reason.rstrip('.')}.")
             if outcome not in ("gone", "left"):
                 known[file.name] = _key(file)
             gc.collect()  # the command line has switched the collector off
             if time.monotonic() - stored_s > place.store_period_s:
-                stored_s = time.monotonic()
                 place.write(name, _state(known))
+                stored, stored_s = len(known), time.monotonic()
     finally:
-        if new or known.keys() != before.keys():
+        if len(known) > stored:
             place.write(name, _state(known))
     return Sent(
         len(files), len(files) - len(new), counts["sent"], counts["refused"], counts["unreadable"], counts["left"]
@@ -164,12 +187,17 @@ def _send_one(path: Path, endpoint: Endpoint) -> tuple[str, str]:
     """What became of a trace, and why. Raises ProfilesUnsent."""
     try:
         contents = FORMATS["otlp"].make(Asked([path], Selection())).contents
-    except OutOfMemory as error:
-        return "left", str(error)
-    except TraceError as error:
-        return "unreadable", str(error)
+    except Exception as error:
+        failed = error if isinstance(error, TraceError) else failure(error)
+        return "unreadable" if _is_final(path, failed) else "left", str(failed)
     reason = post(endpoint, contents)
     return ("refused", reason) if reason else ("sent", "")
+
+
+def _is_final(path: Path, error: TraceError) -> bool:
+    """Is this a finding about the contents of the file, which will be the same the next time?"""
+    is_finding = isinstance(error, (TraceFileError, ExportTooLarge)) and not unread(path, error).is_passing
+    return is_finding and not isinstance(error, (TraceMissing, TraceTooNew))
 
 
 def _key(file: RemoteFile) -> list[int]:

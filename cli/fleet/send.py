@@ -57,7 +57,7 @@ def send(place: Place = ".", otlp: Otlp = None, every: Every = None, json_: Json
     except EndpointInvalid as error:
         raise UsageError(str(error)) from error
     if every is not None:
-        _go_on(_seconds(every), lambda: send_new(place, endpoint, _report))
+        _go_on(_seconds(every), lambda report: send_new(place, endpoint, report))
     done = send_new(place, endpoint, _report)
     if json_:
         print_json({"schema": "scalene-trace/fleet-send/1"} | to_json(done))
@@ -66,24 +66,42 @@ def send(place: Place = ".", otlp: Otlp = None, every: Every = None, json_: Json
     return 1 if done.left else 0
 
 
-def _go_on(period_s: float, once: Callable[[], Sent]) -> NoReturn:
-    """Sends what is new, again and again. An endpoint or a bucket that cannot be reached is reported once, until it can be."""
+def _go_on(period_s: float, once: Callable[[Callable[[str], None]], Sent]) -> NoReturn:
+    """Sends what is new, again and again. An endpoint or a bucket that cannot be reached, or a folder that cannot be written, is reported
+    once, until it can be."""
     from ...formats.errors import TraceError
 
-    has_failed = False
+    has_failed, reports = False, _Reports()
     while True:
         try:
-            done = once()
-        except TraceError as error:
+            done = once(reports)
+        except (TraceError, OSError) as error:  # also a full disk, or one that cannot be written
             if not has_failed:
-                _report(str(error))
+                _report(str(error) if isinstance(error, TraceError) else f"Operating system error: {error}.")
             has_failed = True
         else:
             has_failed = False
             if done.sent:
                 print_lines([_text(done)])
+        reports.next_turn()
         gc.collect()  # the command line has switched the collector off
         time.sleep(period_s)
+
+
+class _Reports:
+    """Reports what the turn before has not: a trace that is left is left each time."""
+
+    def __init__(self) -> None:
+        self._before: set[str] = set()
+        self._now: set[str] = set()
+
+    def __call__(self, sentence: str) -> None:
+        if sentence not in self._before:
+            _report(sentence)
+        self._now.add(sentence)
+
+    def next_turn(self) -> None:
+        self._before, self._now = self._now, set()
 
 
 def _seconds(text: str) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,7 +23,15 @@ from scalene_trace.analyze.send import new_traces, otlp_http
 from scalene_trace.analyze.send.new_traces import Sent, send_new
 from scalene_trace.analyze.send.otlp_http import Endpoint, endpoint_of, post
 from scalene_trace.cli.analyze.command import run
-from scalene_trace.formats.errors import EndpointInvalid, ProfilesUnsent
+from scalene_trace.formats.errors import (
+    EndpointInvalid,
+    FleetUnreachable,
+    ProfilesUnsent,
+    TraceDamaged,
+    TraceMissing,
+    TraceTooNew,
+)
+from scalene_trace.formats.fleet.remote import RemoteFleet
 from scalene_trace.formats.trace.writer import write_trace
 from tests.support import otlp
 from tests.support.example_traces import rich_builder
@@ -171,6 +180,116 @@ def test_a_server_that_names_no_delay_is_not_asked_at_once(collector: Collector)
     with pytest.raises(ProfilesUnsent, match="503"):
         post(endpoint_of(collector.url, {}), b"", patience_s=0.4)
     assert len(collector.requests) == 1
+
+
+class Fetched:
+    """A fleet at a URL in which some files cannot be fetched."""
+
+    def __init__(self, folder: Path, bad: set[str]) -> None:
+        self._fleet, self._bad, self.is_down = RemoteFleet(f"file://{folder}"), bad, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fleet, name)
+
+    def fetch(self, name: str, to: Path) -> bool:
+        if self.is_down or name in self._bad:
+            raise FleetUnreachable("s3://b", f"{name} is archived")
+        return self._fleet.fetch(name, to)
+
+
+@pytest.mark.usefixtures("no_exports")
+def test_files_that_cannot_be_fetched_are_left_and_a_bucket_that_is_gone_ends_the_run(
+    collector: Collector, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3, 9):
+        shutil.copy2(folder / "0.parquet", folder / f"{number}.parquet")
+    bad = {f"{number}.parquet" for number in (0, *range(3, 9))}  # the oldest, and more in a row than are reported
+    fleet, told = Fetched(folder, bad), list[str]()
+    monkeypatch.setattr(new_traces, "RemoteFleet", lambda _: fleet)
+    endpoint = endpoint_of(collector.url, {})
+    assert send_new("s3://b", endpoint, told.append) == sent(9, 0, 2, left=7)
+    assert (
+        len(told) == 5
+        and told[0] == "0.parquet was not sent: The fleet s3://b cannot be reached: 0.parquet is archived."
+    )
+    fetch = fleet.fetch
+
+    def once(name: str, to: Path) -> bool:
+        found, fleet.is_down = fetch(name, to), True
+        return found
+
+    monkeypatch.setattr(fleet, "fetch", once)  # of the state; then nothing answers
+    with pytest.raises(FleetUnreachable):
+        send_new("s3://b", endpoint, told.append)
+    assert len(told) == 9
+
+
+@pytest.mark.parametrize(
+    ("error", "is_left"),
+    [
+        (TraceTooNew(Path("x"), "9"), True),
+        (TraceMissing(Path("x"), "permission denied"), True),
+        (OSError(28, "No space left on device"), True),
+        (KeyError("a bug"), True),
+        (TraceDamaged(Path("x"), "torn"), False),
+    ],
+)
+def test_only_what_is_found_in_a_file_is_kept(
+    error: Exception, is_left: bool, collector: Collector, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(new_traces, "FORMATS", {"otlp": SimpleNamespace(make=made)})
+    done = sent(3, 0, 0, left=3) if is_left else sent(3, 0, 0, unreadable=3)
+    assert send_new(str(folder), endpoint_of(collector.url, {}), lambda _: None) == done
+
+
+@pytest.mark.usefixtures("no_exports")
+def test_what_was_sent_is_written_before_and_not_after_each_trace(
+    collector: Collector, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, writes, replace = endpoint_of(collector.url, {}), list[Path](), Path.replace
+
+    def counted(path: Path, target: Path) -> Path:
+        assert writes or not collector.requests
+        writes.append(path)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", counted)
+    assert send_new(str(folder), endpoint, lambda _: None) == sent(3, 0, 3)
+    assert len(set(writes)) == len(writes) == 2  # at the start and at the end, under names of their own
+    shutil.copyfile(folder / "0.parquet", folder / "new.parquet")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        send_new(str(folder), endpoint, lambda _: None)
+    assert len(collector.requests) == 3 and [each.suffix for each in (folder / "_fleet" / "sent").iterdir()] == [
+        ".json"
+    ]
+
+
+def full(*_: Any) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_sender_that_goes_on_outlives_a_full_disk_and_reports_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    def once(_place: str, _endpoint: Endpoint, report: Callable[[str], None]) -> Sent:
+        turns.append("")
+        if len(turns) == 5:
+            raise KeyboardInterrupt
+        report("a.parquet was not sent: it is archived.")
+        return sent(1, 0, 0, left=1) if len(turns) > 2 else sent(1, 0, full())
+
+    monkeypatch.setattr(new_traces, "send_new", once)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    run(["fleet", "send", "--every", "1s", "--otlp", "http://c", str(folder)])
+    err = capsys.readouterr().err
+    assert err.count("archived") == 1 and err.count("Operating system error: [Errno 28] No space left on device.") == 1
+    assert len(turns) == 5
 
 
 @pytest.mark.usefixtures("no_exports")
