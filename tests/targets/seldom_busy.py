@@ -1,6 +1,7 @@
-"""Threads that use a millisecond of CPU time ten times a second, beside one that computes; prints the CPU time of both."""
+"""Threads that use a millisecond of CPU time about ten times a second, beside one that computes; prints the CPU time of both."""
 
 import json
+import random
 import sys
 import threading
 import time
@@ -16,8 +17,8 @@ def spin(seconds):
 
 def seldom(until):
     while time.monotonic() < until:
-        spin(0.001)
-        time.sleep(0.09)
+        spin(random.uniform(0, 0.002))  # so that the threads do not run in step
+        time.sleep(random.uniform(0.02, 0.16))
     used.append(time.thread_time())
 
 
