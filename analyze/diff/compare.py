@@ -12,7 +12,7 @@ from typing import Any
 from ..report.report import query_of
 from ..trace.selection import Selection
 from ..trace.sources import source_line
-from .gates import Gate, judged
+from .gates import Gate, check_rates, judged
 from .match import Place
 from .measures import LEAST_SHARE, LINE_MEASURES, MEASURES, TOTAL_MEASURES, Measure
 from .results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange, Statistics
@@ -21,6 +21,7 @@ from .runs import (
     RunRow,
     Version,
     aligned,
+    have_other_shares,
     read_run,
     same_places,
     version_of,
@@ -40,7 +41,7 @@ from .significance import (
     spread_of,
     spread_test,
 )
-from .summary import advice_on, have_common, summary_of
+from .summary import advice_on, have_common, shares_text, summary_of
 
 #: A line that differs from the others must also have changed by itself with p below this: maybe the others changed instead.
 MAX_OWN_P = 0.2
@@ -70,12 +71,15 @@ class LengthError(ValueError):
 
 
 def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
-    """Compares runs, at least one on each side.
+    """Compares runs, at least one on each side: per second if this was asked for, or if a cycle has paused any of them.
 
-    Raises LengthError if figures per second are wanted and a run has no known duration, and GateError if a condition asks for
-    a figure that was not recorded.
+    Raises LengthError if figures per second are compared and a run has no known duration, and GateError if a condition asks
+    for a figure that was not recorded, or has a limit for totals where figures are per second without having been asked for.
     """
     runs = aligned(before), aligned(after)
+    if not asked.per_second and any(run.has_cycle for side in runs for run in side):
+        check_rates(asked.gates)
+        asked = replace(asked, per_second=True)
     endless = [run.info.path for side in runs for run in side if not run.window_s and run.holds_anything]
     if asked.per_second and endless:
         raise LengthError(f"Cannot compare per second: the window of {endless[0]} has no known duration.")
@@ -122,6 +126,7 @@ class _Comparison:
         self._seconds = [[run.window_s for run in side] for side in runs]
         self.counts = len(runs[0]), len(runs[1])
         self._per_second = per_second
+        self._unjudged = {"live_at_peak_bytes"} if have_other_shares(runs) else set()
         infos = [run.info for side in runs for run in side]
         unseen = {
             each.name
@@ -180,16 +185,18 @@ class _Comparison:
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
         self.tests = len(tested)
         for index, (measure, sides, change, has_both) in enumerate(self._figures):
-            is_testable = has_both and not measure.part_of and any(side.mean for side in sides)
+            is_testable = has_both and self._is_judged(measure) and any(side.mean for side in sides)
             test = tested.get(index) or (self._test(index) if is_testable else None)
             self._made.append(self._change(measure, sides, change, has_both, test, adjusted.get(index)))
         self.detectable_ratio = self._detectable()
 
+    def _is_judged(self, measure: Measure) -> bool:
+        return not measure.part_of and measure.name not in self._unjudged
+
     def _chosen(self, name: str) -> list[int]:
         """Indices of the figures of a measure that are large enough to be tested, the total first."""
-        found = [
-            i for i, (m, _, _, has_both) in enumerate(self._figures) if m.name == name and not m.part_of and has_both
-        ]
+        own = [(i, m) for i, (m, _, _, has_both) in enumerate(self._figures) if m.name == name and has_both]
+        found = [i for i, measure in own if self._is_judged(measure)]
         sums = {index: sum(abs(side.mean) for side in self._figures[index][1]) for index in found}
         least = LEAST_SHARE * max(sums.values(), default=0.0)
         return [index for index in found if sums[index] >= least and sums[index] > 0]
@@ -336,7 +343,8 @@ def _diff(
     return Diff(
         query=_query(runs, asked),
         traces=[run.info for side in runs for run in side],
-        summary=summary_of(totals, lines, outside, statistics, work.median_ratio(total), asked.per_second),
+        summary=summary_of(totals, lines, outside, statistics, work.median_ratio(total), asked.per_second)
+        + shares_text(any(run.has_cycle for side in runs for run in side), have_other_shares(runs), asked.per_second),
         advice=advice_on(totals, lines, statistics, [side[0].info for side in runs]) if has_common else [],
         totals=totals,
         lines=_in_order(lines, asked)[: asked.limit],

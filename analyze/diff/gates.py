@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...formats.units import amount_text, parse_amount, parse_percent
+from .measures import MEASURES
 from .results import WORSE, Change, Changes, GateResult, LineChange
 
 #: The names that a condition can use, with their fields of the totals.
@@ -63,6 +64,16 @@ def parsed(text: str) -> Gate:
         return Gate(text, name, parse_amount(limit, "s" if name.endswith("_s") else "bytes"))
     except ValueError as error:
         raise GateError(f"--fail-on {text!r}: {error}") from error
+
+
+def check_rates(gates: Sequence[Gate]) -> None:
+    """Raises GateError for a limit in seconds or bytes of a figure that has become one per second."""
+    for gate in gates:
+        if gate.name != ANY and not gate.is_percent and not MEASURES[gate.name].is_level:
+            raise GateError(
+                f"Cannot check --fail-on {gate.text!r}: the recordings were paused for a part of the time, and are compared "
+                "per second. Give a limit in percent, or --per-second and a limit per second."
+            )
 
 
 def judged(gate: Gate, totals: Changes, lines: Sequence[LineChange], per_second: bool = False) -> GateResult:

@@ -22,13 +22,16 @@ from ..trace.sources import sources_of
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
 from .match import Place, match_files, match_lines
 from .measures import LINE_MEASURES
-from .significance import Figure, sum_of
+from .significance import LEAST_EFFECT, Figure, sum_of
 
 if TYPE_CHECKING:
     from ..trace.connection import Connection
 
 Row = dict[str, Any]
 Key = tuple[str | None, int | None]
+
+#: The settings of recordings that are on for a part of the time that the program does not choose.
+CYCLES = frozenset({"sample", "cpu_budget"})
 
 _TABLES = REPORT_TABLES | {"selected_waits"}
 
@@ -44,7 +47,8 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Run:
-    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's; ``window_s``: recorded time in the selection."""
+    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's; ``window_s``: recorded time in the selection;
+    ``recorded_share``: its share of the selection; ``has_cycle``: --sample or --cpu-budget has chosen that time."""
 
     info: TraceInfo
     window_s: float
@@ -52,11 +56,19 @@ class Run:
     outside: RunRow
     totals: RunRow
     sources: dict[str, list[str]]
+    recorded_share: float = 1.0
+    has_cycle: bool = False
 
     @property
     def holds_anything(self) -> bool:
         """Is any total of the run other than 0?"""
         return any(figure.value for figure in self.totals.figures.values())
+
+
+def have_other_shares(runs: Sequence[Sequence[Run]]) -> bool:
+    """Were runs recorded for shares of their time that differ by more than 5 %?"""
+    shares = [run.recorded_share for side in runs for run in side]
+    return max(shares) > (1 + LEAST_EFFECT) * min(shares)
 
 
 def read_run(path: Path, selection: Selection) -> Run:
@@ -82,7 +94,9 @@ def _reduced(traces: Traces, selection: Selection) -> Run:
     files = {file for (file,) in connection.execute("SELECT file FROM user_files").fetchall()}
     sources = sources_of(connection, files)
     recorded = recorded_s(info, selection, pauses_by_trace(connection).get(1, NEVER))
-    return Run(info, recorded, made, rest, totals, sources)
+    share = recorded / length_s if length_s > 0 else 1.0
+    has_cycle = share < 1 and not CYCLES.isdisjoint(settings(connection))
+    return Run(info, recorded, made, rest, totals, sources, share, has_cycle)
 
 
 def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> RunRow:

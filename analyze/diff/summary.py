@@ -67,6 +67,19 @@ def summary_of(
     return " ".join(sentences)
 
 
+def shares_text(has_cycle: bool, have_other_shares: bool, per_second: bool) -> str:
+    """The sentences about pauses at the end of a summary, if there are any. ``has_cycle``: --sample or --cpu-budget has
+    paused a run; ``have_other_shares``: runs were recorded for different shares of their time."""
+    sentences = []
+    if has_cycle:
+        sentences.append("Recordings were on for a part of the time: they are compared per second of it.")
+    elif have_other_shares and not per_second:
+        sentences.append("Recordings were paused: totals are of the rest, and --per-second compares them per second.")
+    if have_other_shares:
+        sentences.append("What was alive at the peak is not judged: different shares of the time were recorded.")
+    return "".join(f" {sentence}" for sentence in sentences)
+
+
 def have_common(lines: Sequence[LineChange]) -> bool:
     """Is a line with samples on both sides the same, or is there nothing on one side to compare with?"""
     statuses = {line.status for line in lines}

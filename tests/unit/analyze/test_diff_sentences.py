@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.analyze.diff.compare import Asked, LengthError, compare
-from scalene_trace.analyze.diff.gates import parsed
+from scalene_trace.analyze.diff.gates import GateError, parsed
 from scalene_trace.analyze.diff.results import Change, Diff, LineChange, Statistics
 from scalene_trace.analyze.diff.runs import Run, RunRow
 from scalene_trace.analyze.diff.significance import Figure
@@ -113,6 +113,27 @@ def test_runs_of_unknown_duration_are_not_compared_per_second(unknown: tuple[int
     assert change.before == pytest.approx(5.0) and change.after == pytest.approx(6.0)
     known = [None if side in unknown else pytest.approx(0.5 + 0.1 * side) for side in (0, 1)]
     assert [change.before_per_s, change.after_per_s] == known
+
+
+def _windows(run: Run) -> Run:
+    """The run as one of 100 s, which a cycle has paused for the rest of the time, with memory in proportion."""
+    peak = {"live_at_peak_bytes": Figure(10 * MB * run.window_s)}
+    rows = {place: replace(row, figures={**row.figures, **peak}) for place, row in run.rows.items()}
+    return replace(run, rows=rows, recorded_share=run.window_s / 100, has_cycle=True)
+
+
+def test_recordings_of_a_part_of_the_time_are_compared_per_second() -> None:
+    before, after = (_windows(run_of({10: ticks}, ticks / 500, live_at_peak_bytes=0)) for ticks in (5_000, 10_000))
+    diff = compare([before], [after], Asked(gates=(parsed("cpu>+5%"),)))
+    assert diff.query["per_second"] is True and not diff.gates[0].failed
+    assert cpu_of(diff).ratio == pytest.approx(1.0)
+    assert "compared per second of it. What was alive at the peak is not judged" in diff.summary
+    assert diff.lines[0].change("live_at_peak_bytes").verdict is None
+    with pytest.raises(GateError, match="per second"):
+        compare([before], [after], Asked(gates=(parsed("cpu>+5s"),)))
+    # Blocks of record() are compared as wholes: how long they take is what is asked.
+    blocks = compare([replace(before, has_cycle=False)], [replace(after, has_cycle=False)], Asked())
+    assert cpu_of(blocks).ratio == pytest.approx(2.0) and "totals are of the rest" in blocks.summary
 
 
 def test_the_detectable_change_of_uneven_lines_is_detected() -> None:
