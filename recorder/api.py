@@ -50,7 +50,8 @@ def pause() -> None:
 
 
 def resume() -> bool:
-    """Starts the samplers again after :func:`pause`. Was the recording paused?"""
+    """Starts the samplers again after :func:`pause`. Without such a pause, a recording of a part of the time (``--sample``,
+    ``--cpu-budget``) is on until the next one. Did that change anything?"""
     return b'"changed": true' in _ask({"command": "resume"}, True)
 
 

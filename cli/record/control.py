@@ -94,6 +94,12 @@ def _status(answer: Answer) -> list[str]:
 def _resumed(answer: Answer) -> str:
     if answer.get("paused") and answer["changed"]:
         return f"Resumed; now it is paused by {answer['cause']}, which decides when it records. Resume again to record now."
+    if answer.get("kept"):
+        return (
+            "Resumed: records until the next pause."
+            if answer["changed"]
+            else "It already records until the next pause."
+        )
     return "Resumed." if answer["changed"] else "The recording was not paused."
 
 

@@ -41,13 +41,17 @@ class Pauses:
             return self._follow()
 
     def resume(self) -> bool:
-        """A person ends the pause: their own, after which the cycle decides again; else that of the cycle, until the next
-        :meth:`pause`. Did that change anything?"""
+        """A person ends their pause, after which the cycle decides again. If they have not paused it, or a process holds it,
+        the cycle does not pause it until the next :meth:`pause`, whether it is on now or not. Did that change anything?"""
         with self._lock:
+            before, is_held = self._person, len(self._holders) > 0
             self._holders.clear()
-            before = self._person
-            self._person = "" if before == _PAUSED else _ON if self._cycle is not None else before
-            return self._follow() or before == _PAUSED
+            self._person = _ON if self._has_cycle and (before != _PAUSED or is_held) else ""
+            return self._follow() or self._person != before
+
+    def is_kept(self) -> bool:
+        """Has a person resumed it until the next :meth:`pause`, whatever the cycle does?"""
+        return self._person == _ON
 
     def hold(self, pid: int) -> tuple[bool, bool]:
         """The process keeps the recording on until it leaves or ends. Did that change anything, and does it hold?"""

@@ -98,7 +98,8 @@ class Commands:
         pauses = self._target.pauses
         if request.get("hold") is not True:  # an explicit command replaces what processes have asked for
             changed = pauses.pause() if is_paused else pauses.resume()
-            return {"changed": changed, "paused": (cause := pauses.cause()) is not None, "cause": cause or ""}
+            state = {"paused": (cause := pauses.cause()) is not None, "cause": cause or "", "kept": pauses.is_kept()}
+            return {"changed": changed} | state
         if is_paused:
             return {"changed": pauses.leave(pid), "held": False}
         changed, is_held = pauses.hold(pid)

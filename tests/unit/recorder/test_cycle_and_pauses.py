@@ -66,9 +66,15 @@ def test_a_persons_pause_outlasts_the_cycle_and_gives_it_back(tmp_path: Path) ->
     ]
 
 
-def test_a_person_who_resumes_in_a_pause_of_the_cycle_records_until_they_pause(tmp_path: Path) -> None:
-    own, header, _ = pauses(tmp_path, has_cycle=True, cycle=CAUSE)
-    assert header.paused and own.resume() and not header.paused
+@pytest.mark.parametrize("cause", [None, CAUSE])
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_person_who_resumes_records_until_they_pause(cause: str | None, is_held: bool, tmp_path: Path) -> None:
+    own, header, _ = pauses(tmp_path, has_cycle=True, cycle=cause)
+    if is_held:
+        own.hold(os.getpid())
+    assert own.resume() and own.is_kept() and not header.paused
+    assert not own.resume() and own.is_kept()
+    own.leave(os.getpid())
     own.follow_cycle(None)
     own.follow_cycle(CAUSE)
     assert not header.paused
