@@ -156,7 +156,7 @@ def _profile(profile: Profile, trace: int, metric: str, values: Sequence[Value],
         chunk(1, kind),
         *_samples(profile, trace, values, dictionary),
         fixed64(3, started_ns(info)),
-        number(4, round((info.wall_s or 0.0) * 1e9)),
+        number(4, round((info.recorded_s or 0.0) * 1e9)),
         chunk(7, identity),
         packed(11, [dictionary.attribute("pprof.profile.comment", comments)]) if comments else b"",
     ))  # fmt: skip

@@ -100,9 +100,9 @@ def _system_name(name: int, kind: str) -> bytes:
 
 
 def _metadata(profile: Profile, strings: Strings) -> Iterator[bytes]:
-    """Start, duration and losses of the recordings."""
+    """Start, recorded time and losses of the recordings."""
     yield number(_TIME_NANOS, min(map(started_ns, profile.traces), default=0))
-    yield number(_DURATION_NANOS, round(sum(trace.wall_s or 0.0 for trace in profile.traces) * 1e9))
+    yield number(_DURATION_NANOS, round(sum(trace.recorded_s or 0.0 for trace in profile.traces) * 1e9))
     for text in (text for trace in profile.traces for text in losses_text(trace)):
         yield packed(_COMMENT, [strings.index(text)])
     if profile.values:

@@ -45,7 +45,7 @@ def _document(report: Report, profile: Profile, extra: ExtraFigures) -> Row:
         "async_profile": extra.has_tasks,
         "combined_stacks": _combined_stacks(profile),
         "combined_stacks_timeline": [],
-        "elapsed_time_sec": sum(trace.wall_s or 0.0 for trace in report.traces),
+        "elapsed_time_sec": sum(trace.recorded_s or 0.0 for trace in report.traces),
         "start_time_absolute": _started_s(first.started_at),
         "start_time_perf": 0.0,
         "entrypoint_dir": program.rpartition("/")[0],

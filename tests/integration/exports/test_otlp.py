@@ -86,12 +86,14 @@ def test_what_a_resource_is_called(tmp_path: Path) -> None:
     labels = {"service": "shop", "version": "1.4.2", "environment": "live", "team": "data"}
     builder.settings |= {"labels": json.dumps(labels), "hostname": "web-1", "started_at": "2026-11-01T00:00:00+00:00"}
     builder.loss("torn_stack", "loss", 7, "stacks were not readable")
+    builder.add("mark", t_ns=1 * SECOND, what="pause", text="sample 1s/4s", end_ns=4 * SECOND)
     decoded = Decoded(builder.write(tmp_path / "t.parquet"))
     (resource,) = decoded.resources
     named = {"service.name": "shop", "service.version": "1.4.2", "deployment.environment.name": "live", "team": "data"}
     assert resource.items() >= (named | {"host.name": "web-1", "scalene.trace_id": TRACE_ID}).items()
     profile = decoded.profiles[0, "cpu"]
     assert profile.time_unix_nano == 1_793_491_200 * SECOND
+    assert profile.duration_nano == 7 * SECOND, "of which 3 s were paused"
     (comments,) = decoded.attributes(profile.attribute_indices).values()
     assert [each.partition(":")[0] for each in comments] == ["loss"]
 

@@ -155,9 +155,10 @@ def test_the_moment_and_the_losses_are_in_it(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.process()
     builder.loss("torn_stack", "loss", 7, "stacks were not readable")
+    builder.add("mark", t_ns=1_000_000_000, what="pause", text="sample 1s/4s", end_ns=4_000_000_000)
     decoded = exported(builder.write(tmp_path / "t.parquet"))
     assert decoded.time_ns == 1_767_323_045_000_006_000
-    assert decoded.duration_ns == 10_000_000_000
+    assert decoded.duration_ns == 7_000_000_000, "of which 3 s were paused"
     assert decoded.comments == ["loss: torn_stack x7: stacks were not readable"]
 
 
