@@ -98,7 +98,8 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "marks_left_out",
         "loss",
-        "user marks, or texts of code that the program has told, were left out: too many, or the disk was full",
+        "user marks, texts of code that the program has told, or ends of pauses (it stays paused then) were left out: too "
+        "many, or the disk was full",
     ),
     Loss(
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"

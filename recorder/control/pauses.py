@@ -15,6 +15,9 @@ _PAUSED, _ON = "paused", "on"
 class Pauses:
     """Pauses and resumes the recording with this header, and notes that in its marks. Thread-safe.
 
+    Figures are divided by the time that the marks leave, so nothing is recorded before its marks say so: while their lines
+    cannot be written (the disk is full, or there are too many), a pause begins all the same, and lasts.
+
     A process that holds the recording (``record()``) keeps it on. Otherwise a person decides (``pause``, ``resume``,
     ``--pause-at-start``), and where nobody has, the cycle of ``--sample`` or ``--cpu-budget``, if there is one.
     """
@@ -28,10 +31,11 @@ class Pauses:
         self._holders = Holders()
         self._person = _PAUSED if is_paused else ""
         self._cycle = cycle
-        self._cause = self._wanted()
-        if self._cause is not None:
-            header.paused = 1
-            marks.add("pause", 0, text=self._cause)
+        self._cause: str | None = None
+        #: A pause that has begun, whose line could not be written: its time in ns, and its cause.
+        self._unwritten: tuple[int, str] | None = None
+        self._has_failed = False
+        self._follow(0)
 
     def pause(self) -> bool:
         """A person wants a pause. Did that change anything?"""
@@ -70,12 +74,12 @@ class Pauses:
             self._holders.drop_ended()
             return self._follow()
 
-    def drop_ended(self) -> None:
-        """Lets processes leave that have ended. Call it from time to time."""
-        if len(self._holders):
+    def turn(self) -> None:
+        """Lets processes leave that have ended, and does what could not be done for want of a line. Call it from time to time."""
+        if len(self._holders) or self._has_failed:
             with self._lock:
-                if self._holders.drop_ended():
-                    self._follow()
+                self._holders.drop_ended()
+                self._follow()
 
     def follow_cycle(self, cause: str | None) -> None:
         """The cycle has the recording paused, for this cause; None = on."""
@@ -83,6 +87,10 @@ class Pauses:
             with self._lock:
                 self._cycle = cause
                 self._follow()
+
+    def cannot_resume(self) -> bool:
+        """Is it paused only because the line of its end, or of its begin, cannot be written?"""
+        return self._cause is not None and self._wanted() is None
 
     def cause(self) -> str | None:
         """Why it is paused, "" = a person has asked for it; None = it is on."""
@@ -93,16 +101,21 @@ class Pauses:
             return None
         return "" if self._person == _PAUSED else self._cycle
 
-    def _follow(self) -> bool:
-        """Does what is wanted now. Has that begun or ended a pause?"""
+    def _follow(self, t_ns: int | None = None) -> bool:
+        """Does what is wanted, at ``t_ns`` from the start (None = now). Has that begun or ended a pause?"""
         wanted, before = self._wanted(), self._cause
-        if wanted == before:
-            return False
-        t_ns = time.monotonic_ns() - int(self._header.start_mono_ns)
-        self._header.paused = int(wanted is not None)
-        if before is not None:
-            self._marks.add("resume", t_ns)
-        if wanted is not None:
-            self._marks.add("pause", t_ns, text=wanted)
-        self._cause = wanted
-        return (wanted is None) != (before is None)
+        if t_ns is None:
+            t_ns = time.monotonic_ns() - int(self._header.start_mono_ns)
+        if wanted is not None and wanted != before:
+            self._header.paused, self._cause = 1, wanted
+            self._unwritten = (self._unwritten[0] if self._unwritten else t_ns), wanted
+        if self._unwritten and self._note("pause", self._unwritten[0], text=self._unwritten[1]):
+            self._unwritten = None
+        if wanted is None and before is not None and not self._unwritten and self._note("resume", t_ns):
+            self._header.paused, self._cause = 0, None
+        return (self._cause is None) != (before is None)
+
+    def _note(self, what: str, t_ns: int, **more: str) -> bool:
+        add = self._marks.add_again if self._has_failed else self._marks.add
+        self._has_failed = not add(what, t_ns, **more)
+        return not self._has_failed

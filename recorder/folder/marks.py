@@ -2,8 +2,8 @@
 code that the program has compiled from no file are in it too.
 
 Each event is appended as a line when it happens, so that a recorder that is killed leaves all of them: ``mark`` (text,
-id, pid, and end_ns if it has ended already), ``end`` (of the mark with that id), ``pause``, ``resume``, ``set`` (text),
-``source`` (file, title, text).
+id, pid, and end_ns if it has ended already), ``end`` (of the mark with that id), ``pause`` (which ends another one),
+``resume``, ``set`` (text), ``source`` (file, title, text).
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ MOST_LINES = 200_000
 MOST_BYTES = 32 << 20
 #: The longest line: a text of 1,000 characters is written as at most 12,000 bytes.
 _LONGEST_LINE_BYTES = 1 << 17
-#: From this share of MOST_LINES or MOST_BYTES on, texts of code are left out: marks and pauses must not be lost for them.
+#: From this share of MOST_LINES or MOST_BYTES on, texts of code are left out: marks must not be lost for them.
 _SHARE_OF_SOURCES = 0.5
+#: And from this share on, everything but pauses: the recorded time, and with it all rates, would be wrong without them.
+_SHARE_OF_OTHERS = 0.9
+_PAUSE_BYTES = 200
 _LONGEST_TITLE = 200
 _COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")
 
@@ -45,13 +48,20 @@ class MarkFile:
 
     def add(self, what: str, t_ns: int, **more: Any) -> bool:
         """Appends one line. ``t_ns``: nanoseconds from the start of the recording. False when it was left out."""
-        line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
-        share = _SHARE_OF_SOURCES if what == "source" else 1
-        fits = self._lines < share * MOST_LINES and self._bytes + len(line) <= share * MOST_BYTES
-        is_written = fits and append_whole(self._file, line)
-        self._lines += 1
-        self._bytes += len(line) * is_written
+        is_written = self.add_again(what, t_ns, **more)
         self.left_out += not is_written
+        return is_written
+
+    def add_again(self, what: str, t_ns: int, **more: Any) -> bool:
+        """As :meth:`add`, for a line that was left out before and has been counted."""
+        line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
+        share = _SHARE_OF_SOURCES if what == "source" else 1 if what in ("pause", "resume") else _SHARE_OF_OTHERS
+        # After a resume there must be room for a pause: the recording stays paused from then on.
+        rest, rest_bytes = (1, _PAUSE_BYTES) if what == "resume" else (0, 0)
+        fits = self._lines + rest < share * MOST_LINES and self._bytes + len(line) + rest_bytes <= share * MOST_BYTES
+        is_written = fits and append_whole(self._file, line)
+        self._lines += is_written
+        self._bytes += len(line) * is_written
         return is_written
 
     def begin_anew(self) -> None:
@@ -89,6 +99,8 @@ def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
             if ended:
                 ended.end_ns = max(t_ns, ended.t_ns)
         elif what in ("mark", "pause", "set"):
+            if what == "pause" and "pause" in open_marks:
+                open_marks["pause"].end_ns = max(t_ns, open_marks["pause"].t_ns)
             found.append(Mark(t_ns, what, storable(str(line.get("text", ""))), None, pid))
             end_ns = _number(line.get("end_ns"))
             if what == "mark" and end_ns is not None:

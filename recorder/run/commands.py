@@ -98,6 +98,10 @@ class Commands:
         pauses = self._target.pauses
         if request.get("hold") is not True:  # an explicit command replaces what processes have asked for
             changed = pauses.pause() if is_paused else pauses.resume()
+            if not is_paused and pauses.cannot_resume():
+                raise UsageError(
+                    "The recording cannot be resumed yet: there are too many pauses and marks, or the disk is full."
+                )
             state = {"paused": (cause := pauses.cause()) is not None, "cause": cause or "", "kept": pauses.is_kept()}
             return {"changed": changed} | state
         if is_paused:

@@ -188,8 +188,8 @@ class Session:
             self._end_early()
             return _TURN_S
         offer = self._prepared.space.offer_ahead
-        let_go, observe = self._prepared.pauses.drop_ended, self._observe_rights
-        steps = [self._follow_cycle, self._notice, self._drain.turn, offer, self._rss.sample_if_due, observe, let_go]
+        follow, observe = self._prepared.pauses.turn, self._observe_rights
+        steps = [self._follow_cycle, self._notice, self._drain.turn, offer, self._rss.sample_if_due, observe, follow]
         steps.append(self._notice_end)
         for step in [*steps, self._rotation.turn] if self._rotation else steps:
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program

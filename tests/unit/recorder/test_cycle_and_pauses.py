@@ -13,6 +13,7 @@ import pytest
 
 from scalene_trace.recorder.control.cycle import Cycle
 from scalene_trace.recorder.control.pauses import Pauses
+from scalene_trace.recorder.folder import marks
 from scalene_trace.recorder.folder.marks import MarkFile, read_marks
 
 CAUSE = "sample 30s/10min"
@@ -79,6 +80,45 @@ def test_a_person_who_resumes_records_until_they_pause(cause: str | None, is_hel
     own.follow_cycle(CAUSE)
     assert not header.paused
     assert own.pause() and own.resume() and own.cause() == CAUSE
+
+
+def test_pauses_have_lines_of_their_own_and_the_last_one_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks, "MOST_LINES", 20)
+    path, header = tmp_path / "marks", SimpleNamespace(paused=0, start_mono_ns=time.monotonic_ns())
+    file = MarkFile(path)
+    own = Pauses(header, file, has_cycle=True)
+    assert [file.add("mark", 0, text="") for _ in range(30)].count(True) == 18
+    for cause in (CAUSE, None) * 3:
+        own.follow_cycle(cause)
+    found = [mark for mark in read_marks(path) if mark.what == "pause"]
+    assert header.paused and own.cannot_resume() and [mark.end_ns for mark in found] == [None]
+    own.turn()
+    assert header.paused and file.left_out == 13
+    file.begin_anew()
+    own.turn()
+    assert not header.paused and read_marks(path)[-1].end_ns is not None
+
+
+def test_nothing_is_recorded_that_the_marks_call_paused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, header, path = pauses(tmp_path, has_cycle=True)
+    with monkeypatch.context() as full:
+        full.setattr(marks, "append_whole", lambda *_: False)
+        assert own.pause() and header.paused
+        begun_ns = time.monotonic_ns() - header.start_mono_ns
+        own.resume()
+        own.follow_cycle(CAUSE)
+        own.follow_cycle(None)
+        assert header.paused and not path.read_bytes()
+    own.turn()
+    (found,) = read_marks(path)
+    assert not header.paused and found.t_ns <= begun_ns < (found.end_ns or 0)
+
+
+def test_a_pause_ends_another_one(tmp_path: Path) -> None:
+    file = MarkFile(tmp_path / "marks")
+    for t_ns, what in ((1, "pause"), (5, "pause"), (7, "resume"), (9, "pause")):
+        file.add(what, t_ns)
+    assert [(mark.t_ns, mark.end_ns) for mark in read_marks(tmp_path / "marks")] == [(1, 5), (5, 7), (9, None)]
 
 
 def test_a_process_that_holds_is_recorded_whatever_the_cycle_does(tmp_path: Path) -> None:
