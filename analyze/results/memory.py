@@ -14,7 +14,7 @@ class MemoryRow:
     """Allocations of a line, function, type or allocator: estimates, each with its standard error.
 
     ``file`` to ``source`` are None unless rows are by line or function, ``type`` unless by type, ``allocator`` and
-    ``family`` (pools, python, native, mapping, frames) unless by allocator. Temporary allocations were freed by the line
+    ``family`` (pools, python, native, mapping, frames, arenas) unless by allocator. Temporary allocations were freed by the line
     that made them, or within the limits that were asked for. ``died_young`` were freed before a garbage collection,
     ``survived`` lived through one (None = not Python's); ``mean_lifetime_s`` is the mean of those that were freed. The
     ``_unseen_`` bytes are what may have been allocated, or held, without any sample (95 %).

@@ -145,7 +145,7 @@ class Leak:
     """A line that leaks. Counts are of the judged samples; ``_per_s`` is per second of the judged time.
 
     ``_error_`` and ``error_`` mark standard errors. ``age_s``: mean age of the blocks that were alive when judged. ``type``
-    (None = not a Python object), ``allocator`` and its ``family`` (pools, python, native, mapping, frames) are those of most
+    (None = not a Python object), ``allocator`` and its ``family`` (pools, python, native, mapping, frames, arenas) are those of most
     of the bytes. ``native_stack``: the native functions, from the one that Python called to the one that asked for the
     memory, of most of the bytes that were alive at the end; empty if allocations were recorded without native stacks.
     """

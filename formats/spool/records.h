@@ -271,6 +271,7 @@ struct record_module {
 #define ALLOC_MPROTECT 12 /* a reservation was made accessible */
 #define ALLOC_PYMALLOC 13 /* a block of one of pymalloc's pools */
 #define ALLOC_CHUNK 14    /* a chunk of the interpreter's frame stack */
+#define ALLOC_ARENA 15    /* an arena of pymalloc, with FEATURE_ARENAS_ONLY: a whole one, whatever is in it */
 
 /* alloc.flags */
 #define ALLOC_PYTHON 1     /* allocated through one of Python's allocators */

@@ -252,7 +252,7 @@ KINDS: tuple[Kind, ...] = (
                 "allocator",
                 "string",
                 "",
-                "function that allocated it: malloc, calloc, realloc, reallocarray, memalign, posix_memalign, aligned_alloc, valloc, pvalloc, mmap, mremap, mprotect (a reservation made accessible), pymalloc, chunk (of the frame stack)",
+                "function that allocated it: malloc, calloc, realloc, reallocarray, memalign, posix_memalign, aligned_alloc, valloc, pvalloc, mmap, mremap, mprotect (a reservation made accessible), pymalloc, chunk (of the frame stack), arena (of pymalloc as a whole: loss arenas_only)",
             ),
             Column("python", "bool", "", "it went through one of Python's allocators"),
             Column(
@@ -307,7 +307,9 @@ KINDS: tuple[Kind, ...] = (
             ),
             Column("reserved_bytes", "int64", "bytes", "mapped without access or reserve: address space, not memory"),
             Column("arena_bytes", "int64", "bytes", "arenas of pymalloc"),
-            Column("pool_bytes", "int64", "bytes", "live blocks in those arenas"),
+            Column(
+                "pool_bytes", "int64", "bytes", "live blocks in those arenas", "only arenas were counted (arenas_only)"
+            ),
         ),
     ),
     Kind(

@@ -6,7 +6,7 @@ import math
 
 from tests.support.trace_builder import Row
 
-PYTHON_ALLOCATORS = (("pymalloc", True), ("malloc", True), ("chunk", True))
+PYTHON_ALLOCATORS = (("pymalloc", True), ("malloc", True), ("chunk", True), ("arena", True))
 ALLOCATORS = (*PYTHON_ALLOCATORS, ("malloc", False), ("mmap", False), ("mprotect", False))
 
 

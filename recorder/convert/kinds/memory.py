@@ -13,7 +13,7 @@ from ..survey.stacks import Stacks
 #: The unit of ``record_heap.untouched_pages``, whatever the machine's own.
 _PAGE_BYTES = 4096
 
-_HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes", "arena_bytes", "pool_bytes")
+_HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes", "arena_bytes")
 _SAMPLE_SIZES = ("net_bytes", "footprint_bytes", "python_footprint_bytes", "allocated_bytes", "python_allocated_bytes")
 
 
@@ -43,6 +43,7 @@ def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
         "t_ns": records["t_ns"] - start_mono_ns,
         "process": heaps.process,
         "untouched_bytes": records["untouched_pages"].astype(np.int64) * _PAGE_BYTES,
+        "pool_bytes": np.ma.masked_less(records["pool_bytes"], 0),  # unknown where only arenas were counted
     } | {name: records[name] for name in _HEAP_SIZES}
 
 

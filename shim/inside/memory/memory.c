@@ -110,6 +110,7 @@ static void describe_heap(struct record_heap *out) {
   int64_t outside = atomic_load(&python_outside_pools);
   out->pool_bytes = out->python_bytes - (outside > 0 ? outside : 0);
   if (!out->arena_bytes || out->pool_bytes < 0) out->pool_bytes = 0;
+  if (spool->features & FEATURE_ARENAS_ONLY) out->pool_bytes = -1; /* unknown */
 }
 
 static void write_heap(const struct record_heap *heap) {

@@ -411,7 +411,7 @@ static void count_chunk_freed(void *chunk, size_t size) {
 }
 
 static void count_arena(void *arena) {
-  if (has_arenas_only()) memory_count_allocated(&this_memory, PYTHON, arena, ARENA_BYTES, ARENA_BYTES, ALLOC_CHUNK);
+  if (has_arenas_only()) memory_count_allocated(&this_memory, PYTHON, arena, ARENA_BYTES, ARENA_BYTES, ALLOC_ARENA);
 }
 
 static void count_arena_freed(void *arena) {

@@ -26,6 +26,8 @@ def test_a_recording_with_a_budget_says_what_it_did(any_python: Interpreter, tmp
     assert losses(known)["arenas_only"] == 1
     (info,) = known["traces"]
     assert 0.001 < info["wall_s"] - info["paused_s"] < 0.9 * info["wall_s"]
+    assert {row["pool_bytes"] for row in rows(trace, "heap")} == {None}
+    assert "chunk" not in {row["allocator"] for row in rows(trace, "alloc") if row["size_bytes"] == 1 << 20}
     kept = int(done.stdout.split()[-1])
     most = max(row["footprint_bytes"] for kind in ("memory", "heap") for row in rows(trace, kind))
     assert most == pytest.approx(kept + 3_000_000, abs=3_500_000)  # Python itself, and the rest of an arena

@@ -98,6 +98,12 @@ def test_freed_memory_is_not_a_leak(tmp_path: Path) -> None:
     assert leaks_of(builder, tmp_path) == []
 
 
+def test_arenas_are_not_searched_for_leaks(tmp_path: Path) -> None:
+    builder, _, _ = one_process()
+    growing(builder, builder.stack(MAIN), allocator="arena", python=True)
+    assert leaks_of(builder, tmp_path) == []
+
+
 def test_frees_by_the_end_of_the_program_do_not_count(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     for index in range(100):

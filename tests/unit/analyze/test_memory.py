@@ -422,7 +422,7 @@ def test_the_resident_set_is_taken_apart(tmp_path: Path) -> None:
         "reserved": 999_999_937,
     }
     builder.heap(2 * SECOND, process, 80_000_009, **heap)
-    builder.heap(9 * SECOND, process, 2_000_003, python=1_000_003)
+    builder.heap(9 * SECOND, process, 2_000_003, python=1_000_003, arena=1_000_000, pool=None)
     builder.add("rss", t_ns=3 * SECOND, process=process, rss_bytes=120_000_007, shared_bytes=20_000_003)
     builder.add("rss", t_ns=9 * SECOND, process=process, rss_bytes=70_000_001, shared_bytes=20_000_003)
     report = memory_of(builder, tmp_path)
@@ -442,7 +442,9 @@ def test_the_resident_set_is_taken_apart(tmp_path: Path) -> None:
     assert (peak.t_s, peak.rss_bytes, peak.reserved_bytes, peak.processes) == (3.0, 120_000_007, 999_999_937, 1)
     assert sum(part.bytes or 0 for part in peak.parts) == peak.rss_bytes
     assert sum(part.share or 0 for part in peak.parts) == pytest.approx(1)
-    assert (end.t_s, parts_of(report, "end")["other"]) == (9.0, 70_000_001 - 2_000_003 - 20_000_003)
+    at_end = parts_of(report, "end")
+    assert (end.t_s, at_end["other"]) == (9.0, 70_000_001 - 2_000_003 - 20_000_003)
+    assert (at_end["python_pools"], at_end["python_malloc"], at_end["arenas_unused"]) == (1_000_000, 3, None)
 
 
 def test_an_allocated_size_above_the_resident_one_leaves_a_negative_rest(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_allocators_have_the_names_of_their_functions(tmp_path):
     names = (
         "malloc calloc realloc reallocarray memalign posix_memalign aligned_alloc valloc pvalloc mmap mremap mprotect"
     )
-    assert found == [*names.split(), "pymalloc", "chunk", "unknown", "unknown"]
+    assert found == [*names.split(), "pymalloc", "chunk", "arena", "unknown"]
 
 
 def mapping(builder: SpoolBuilder, number: int = 1, size: int = 40_001, usable: int = 40_960) -> SpoolBuilder:
@@ -336,7 +336,10 @@ def test_the_parts_of_the_heap_are_kept_as_recorded(tmp_path):
     sizes = {"footprint_bytes": 1_999_993, "python_bytes": 99_991, "mapped_bytes": -1, "reserved_bytes": 1 << 30}
     sizes |= {"arena_bytes": 1 << 20, "pool_bytes": 77_777}
     builder = SpoolBuilder().start().add("heap", t_ns=START_MONO_NS + 4, untouched_pages=5, **sizes)
-    assert rows(tables_of(builder, tmp_path)["heap"]) == [{"t_ns": 4, "process": 1, "untouched_bytes": 20_480} | sizes]
+    builder.add("heap", t_ns=START_MONO_NS + 5, untouched_pages=5, **(sizes | {"pool_bytes": -1}))
+    same = {"process": 1, "untouched_bytes": 20_480} | sizes
+    found = rows(tables_of(builder, tmp_path)["heap"])
+    assert found == [{"t_ns": 4} | same, {"t_ns": 5} | same | {"pool_bytes": None}], "unknown where arenas were counted"
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def lives(builder: TraceBuilder, selection: Selection) -> list[Row]:
             chosen = Selection(to_s=selection.to_s, threads=selection.threads)
             rows = map(described, within(allocations_of(builder, process), chosen))
             found += [_life(builder, row, *time) for row in rows if row["t_ns"] >= time[0]]
-    return [row for row in found if row["owner"] and not row["is_import"]]
+    return [row for row in found if row["owner"] and not row["is_import"] and row["allocator"] != "arena"]
 
 
 def _life(builder: TraceBuilder, row: Row, start: int, judged: int) -> Row:
@@ -137,7 +137,7 @@ def _life(builder: TraceBuilder, row: Row, start: int, judged: int) -> Row:
 
 
 def family(row: Row) -> str:
-    known = {"pymalloc": "pools", "mmap": "mapping", "mprotect": "mapping", "chunk": "frames"}
+    known = {"pymalloc": "pools", "mmap": "mapping", "mprotect": "mapping", "chunk": "frames", "arena": "arenas"}
     return known.get(row["allocator"], "python" if row["python"] else "native")
 
 

@@ -259,7 +259,7 @@ def test_rows_of_memory_equal_a_second_computation(
     assert report.unattributed.samples == len(outside)
     assert (report.totals.samples, len(report.memory)) == (len(rows), len(groups))
     for row in report.memory:
-        is_python = row.family in ("pools", "python", "frames")
+        is_python = row.family in ("pools", "python", "frames", "arenas")
         names = {"line": (row.file, row.line), "type": (row.type,), "allocator": (row.allocator, is_python)}
         group = groups[names[asked.by]]
         sums = oracle_figures(group, builder, selection)

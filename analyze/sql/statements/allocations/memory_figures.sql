@@ -11,7 +11,7 @@
 --   first_line: by line and function: first line of the function
 --   type: by type: type of the Python object; NULL = not a Python object, or unknown
 --   allocator: by allocator: the function that allocated the memory
---   family: by allocator: pools, python, native, mapping or frames
+--   family: by allocator: pools, python, native, mapping, frames or arenas
 --   is_import
 --   samples: number of allocation samples
 --   allocations: number of allocations that they stand for

@@ -1,5 +1,5 @@
 -- Answers: what did the lines that may leak allocate, free and keep, in each hundredth of their processes' time?
--- Allocations made while importing are left out. Allocations and frees of a hundredth are in separate rows.
+-- Allocations made while importing are left out, and arenas. Allocations and frees of a hundredth are in separate rows.
 -- Reads: allocations, leak_candidates, process_moments, selection, stack_owners, steady_imports
 -- Columns:
 --   trace, file, line, function, first_line, family, allocator, type
@@ -32,7 +32,8 @@ WITH sites AS (
         (judged_ns - a.t_ns) / 1e9 AS age_s,
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
-    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND is_selected(selection, a.t_ns, process, thread)
+    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND family <> 'arenas'
+        AND is_selected(selection, a.t_ns, process, thread)
 )
 SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, place,
     count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,

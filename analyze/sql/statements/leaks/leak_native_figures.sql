@@ -8,6 +8,6 @@ SELECT trace, file, line, a.native AS called_native, sum(live_bytes) AS live_byt
 FROM allocations a JOIN stack_owners USING (trace, stack) SEMI JOIN leak_candidates USING (trace, file, line)
 SEMI JOIN (SELECT trace, native FROM native_frames WHERE callee IS NOT NULL AND NOT is_whole) f USING (trace, native),
     selection
-WHERE end_t_ns IS NULL AND is_selected(selection, t_ns, process, thread)
+WHERE end_t_ns IS NULL AND family <> 'arenas' AND is_selected(selection, t_ns, process, thread)
 GROUP BY ALL
 ORDER BY live_bytes DESC NULLS LAST, called_native

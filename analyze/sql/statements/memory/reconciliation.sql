@@ -10,11 +10,11 @@
 --   t_s
 --   processes: number of processes alive
 --   rss_bytes [bytes]: resident set
---   pool_bytes [bytes]: live blocks in pymalloc's pools
+--   pool_bytes [bytes]: live blocks in pymalloc's pools; whole arenas where only these were counted
 --   python_bytes [bytes]: live blocks of malloc, and frame stacks, that Python's allocators handed out
 --   native_bytes [bytes]: live blocks of malloc that other code allocated
 --   mapped_bytes [bytes]: touched pages of anonymous mappings that libraries made
---   unused_bytes [bytes]: the rest of pymalloc's arenas
+--   unused_bytes [bytes]: the rest of pymalloc's arenas; NULL = unknown, as only arenas were counted
 --   shared_bytes
 --   reserved_bytes [bytes]: address space without memory, not a part of the resident set
 -- Order: the peak first
@@ -47,11 +47,12 @@ WITH step AS (
     ) = 1
 )
 SELECT moment, any_value(t_ns) / 1e9 AS t_s, count(*) AS processes, sum(rss_bytes)::BIGINT AS rss_bytes,
-    coalesce(sum(greatest(pool_bytes, 0)), 0)::BIGINT AS pool_bytes,
-    coalesce(sum(greatest(python_bytes - pool_bytes, 0)), 0)::BIGINT AS python_bytes,
+    coalesce(sum(greatest(coalesce(pool_bytes, arena_bytes), 0)), 0)::BIGINT AS pool_bytes,
+    coalesce(sum(greatest(python_bytes - coalesce(pool_bytes, arena_bytes), 0)), 0)::BIGINT AS python_bytes,
     coalesce(sum(greatest(footprint_bytes - python_bytes - mapped_bytes, 0)), 0)::BIGINT AS native_bytes,
     coalesce(sum(greatest(mapped_bytes - coalesce(untouched_bytes, 0), 0)), 0)::BIGINT AS mapped_bytes,
-    coalesce(sum(greatest(arena_bytes - pool_bytes, 0)), 0)::BIGINT AS unused_bytes,
+    if(count(arena_bytes) > count(pool_bytes), NULL, coalesce(sum(greatest(arena_bytes - pool_bytes, 0)), 0))::BIGINT
+        AS unused_bytes,
     sum(shared_bytes)::BIGINT AS shared_bytes, coalesce(sum(reserved_bytes), 0)::BIGINT AS reserved_bytes
 FROM resident_moments LEFT JOIN counted USING (moment, process)
 GROUP BY moment ORDER BY moment DESC

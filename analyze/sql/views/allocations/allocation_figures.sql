@@ -8,7 +8,7 @@
 --   alloc_samples: number of allocation samples
 --   alloc_bytes, alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
 --   live_at_peak_variance, live_at_end_variance, alloc_interval_bytes, live_interval_bytes
---   survivors: number of judged samples that were alive when their process was judged
+--   survivors: number of judged samples, without arenas, that were alive when their process was judged
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
 WITH placed AS (
@@ -16,7 +16,8 @@ WITH placed AS (
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
     WHERE is_selected(selection, a.t_ns, process, thread)
 ), judged AS (
-    SELECT *, is_followed AND is_evidence(place) AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor
+    SELECT *, is_followed AND family <> 'arenas' AND is_evidence(place) AND coalesce(end_t_ns >= judged_ns, true)
+        AS is_survivor
     FROM placed
 )
 SELECT trace, stack, count(*) AS alloc_samples, coalesce(sum(alloc_bytes), 0) AS alloc_bytes,

@@ -1,7 +1,8 @@
 -- Answers: which lines may leak? Only these are examined more closely (leak_cells; docs/design/leaks.md).
 -- Lines with enough survivors (has_enough_survivors) of which some part passes the rule of succession
 -- (is_probably_kept). A part is the line, its allocations by one allocator or of one type, or those size classes of
--- them of which most were kept (is_mostly_kept).
+-- them of which most were kept (is_mostly_kept). Arenas of pymalloc are left out: the line that needs a new one
+-- need not be one that keeps anything.
 -- Reads: allocation_figures, allocations, process_moments, selection, stack_owners, steady_imports
 -- Stored: yes
 -- Columns:
@@ -19,7 +20,7 @@ WITH steady AS (
         floor(log2(greatest(size_bytes, 1))) AS size_class, count(*) AS mallocs,
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
-    WHERE is_followed AND is_evidence(judged_place(a.t_ns, start_ns, judged_ns))
+    WHERE is_followed AND family <> 'arenas' AND is_evidence(judged_place(a.t_ns, start_ns, judged_ns))
         AND is_selected(selection, a.t_ns, process, thread)
     GROUP BY ALL
 ), nodes AS (

@@ -25,7 +25,7 @@
 --   allocator
 --   python: it went through Python's allocators
 --   family: pools (of pymalloc), python (malloc through Python's allocators), native (malloc), mapping, frames (the
---     interpreter's frame stack)
+--     interpreter's frame stack), arenas (of pymalloc, where what is in them was not counted)
 --   type
 --   maximum: the footprint reached a new maximum with this allocation
 --   native: id of the native function that asked for it (native_frames); NULL = recorded without --native-alloc
@@ -53,7 +53,7 @@ SELECT trace, t_ns, process, thread, stack, size_bytes, usable_bytes,
     CASE
         WHEN allocator = 'pymalloc' THEN 'pools'
         WHEN allocator IN ('mmap', 'mremap', 'mprotect') THEN 'mapping'
-        WHEN allocator = 'chunk' THEN 'frames'
+        WHEN allocator IN ('chunk', 'arena') THEN if(allocator = 'chunk', 'frames', 'arenas')
         WHEN python THEN 'python'
         ELSE 'native'
     END AS family, "type", maximum, native

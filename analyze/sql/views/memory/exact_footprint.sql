@@ -15,7 +15,7 @@ WITH gone AS (
     QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
 ), lives AS (
     SELECT trace, t_ns, coalesce(end_t_ns, gone_ns) AS end_t_ns, coalesce(a.usable_bytes, 0) AS usable_bytes,
-        if(family IN ('pools', 'python', 'frames'), coalesce(a.usable_bytes, 0), 0) AS python_bytes
+        if(family IN ('pools', 'python', 'frames', 'arenas'), coalesce(a.usable_bytes, 0), 0) AS python_bytes
     FROM allocations a SEMI JOIN exact_traces USING (trace) LEFT JOIN gone USING (trace, process), selection
     WHERE is_selected(selection, process)
 ), moments AS (
