@@ -258,8 +258,8 @@ OPTIONS = (
     ),
     Option(
         ("--cpu-budget",),
-        "Keep what recording costs below this share of the program's CPU time (0.1% to 50%), by samples that are further apart "
-        "and by pauses. The trace says what it did.",
+        "Aim to keep what recording costs, as it estimates, below this share of the program's CPU time (0.1% to 50%), by samples "
+        "that are further apart and by pauses. The trace says what it did.",
         "PERCENT",
         "cpu_budget",
         budget_share,

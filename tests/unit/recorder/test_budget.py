@@ -20,18 +20,24 @@ RESTING = 0.001
 class Run:
     """A program on one processor. ``recorded``: by phase, the time that was recorded."""
 
-    def __init__(self, length_s: float, seed: int, records_per_s: Callable[[int], float] = lambda _: 20.0) -> None:
+    def __init__(
+        self,
+        length_s: float,
+        seed: int,
+        records_per_s: Callable[[int], float] = lambda _: 20.0,
+        phase_s: float = PHASE_S,
+    ) -> None:
         draw = random.Random(seed).random
         self.now_s, self.own_s, self.records, self.widened = 0.0, 0.0, 0.0, list[int]()
         self.budget = Budget(SHARE, INTERVAL_S)
         self.budget.begin(self._look, self.widened.append)
         self.recorded = [0.0, 0.0]
         cycle = Cycle("cpu-budget 0.5%", self.budget.next_period, 0.0, draw)
-        begin_s = draw() * 2 * PHASE_S
+        begin_s = draw() * 2 * phase_s
         is_on = cycle.is_on(0.0)
         while self.now_s < length_s:
             step_s = min(STEP_S, max(cycle.left_s(self.now_s), 1e-6))
-            phase = int((self.now_s + begin_s) / PHASE_S) % 2
+            phase = int((self.now_s + begin_s) / phase_s) % 2
             self.now_s += step_s
             self.own_s += step_s * ((CHEAP, COSTLY)[phase] if is_on else RESTING)
             self.records += step_s * records_per_s(len(self.widened)) * is_on
