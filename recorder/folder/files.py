@@ -31,6 +31,8 @@ TRACE_NAME = ".trace.parquet"
 #: earlier ones, and the folder in which a trace is made.
 ROTATION_NAME = "rotation.json"
 CUT_NAME, CARRY_NAME, SEGMENT_NAME = "cut", "carry", "segment"
+#: A byte for each time that another recorder has begun to make the traces of this one, which has died (recorder/upload/).
+TRIED_NAME = "tried"
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
 RSS_STRUCT = struct.Struct("<qqqq")

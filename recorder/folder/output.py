@@ -30,6 +30,7 @@ from .files import (
     SEGMENT_NAME,
     SPOOL_NAME,
     TRACE_NAME,
+    TRIED_NAME,
 )
 from .held import HeldFolder
 from .place import remove_spool, spool_of
@@ -148,7 +149,7 @@ def remove_recording(folder: Path, rotates: bool = False) -> None:
 
 
 def _files_of_rotation(folder: Path) -> list[Path]:
-    paths = [folder / ROTATION_NAME, folder / f"{ROTATION_NAME}.new"]
+    paths = [folder / ROTATION_NAME, folder / f"{ROTATION_NAME}.new", folder / TRIED_NAME]
     with suppress(OSError):  # out of descriptors
         paths += [each for each in folder.iterdir() if _NUMBERED.fullmatch(each.name)]
     segment = folder / SEGMENT_NAME

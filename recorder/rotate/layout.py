@@ -15,8 +15,8 @@ from ...formats.spool.regular import is_plain_file
 from ...formats.trace.integrity import stored_trace_id
 from ..errors import UsageError
 from ..folder.facts import read_facts
-from ..folder.files import ROTATION_NAME
-from ..folder.output import is_live
+from ..folder.files import ROTATION_NAME, SPOOL_NAME
+from ..folder.output import is_live, remove_recording
 from ..folder.place import is_gone_from_memory
 
 _LONGEST_NAME_BYTES = 255
@@ -60,20 +60,27 @@ def all_days(folder: Path) -> Iterator[Path]:
     """The folders of days below ``folder``, for any labels."""
     for parent, names, _ in os.walk(folder):
         names[:] = [name for name in names if "=" in name]  # not those of recordings
-        yield from (Path(parent, name) for name in names if _DAY.fullmatch(name))
+        days = [Path(parent, name) for name in names if _DAY.fullmatch(name)]
+        yield from (day for day in days if not day.is_symlink())
 
 
 def unfinished(folder: Path) -> list[Path]:
     """Recordings that have rotated into ``folder``, whose recorders have died: some of their traces are missing there. Those of
     other users are left out: their names may be a trap. So are those of other hosts, and those whose spool is in memory that is
-    not this host's: whether they go on is not known here."""
+    not this host's: whether they go on is not known here. Where the spool is gone, all traces were made, and the recorder was
+    killed while it removed the rest: that is finished here."""
     found = []
     with suppress(OSError):
         for each in sorted(folder.glob("*.spool")):
             with suppress(OSError):
                 is_ours = _is(stat.S_ISDIR, each) and each.lstat().st_uid == os.geteuid()
-                if is_ours and is_plain_file(each / ROTATION_NAME) and _is_of_this_host(each) and not is_live(each):
+                is_dead = (
+                    is_ours and is_plain_file(each / ROTATION_NAME) and _is_of_this_host(each) and not is_live(each)
+                )
+                if is_dead and os.path.lexists(each / SPOOL_NAME):
                     found.append(each)
+                elif is_dead:
+                    remove_recording(each, rotates=True)
     return found
 
 

@@ -109,6 +109,13 @@ def test_recordings_that_other_pods_may_still_write_are_not_called_dead(
     remove_recording(folder, rotates=True)
 
 
+def test_the_removal_that_a_killed_recorder_has_begun_is_finished(tmp_path: Path) -> None:
+    (folder := tmp_path / "t.parquet.spool").mkdir()
+    for name in ("rotation.json", "recording.json", "rss", "tried"):  # the spool was removed first
+        (folder / name).write_text("")
+    assert unfinished(tmp_path) == [] and not folder.exists()
+
+
 def test_the_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     closed = Segment(1, "ab" * 16)
     state = State(7, Segment(2, "cd" * 16, "ab" * 16, 5, 6, 3, {9: 4}, losses=[1], settings={"a": "b"}), closed)
