@@ -156,7 +156,8 @@ def _send(remote: RemoteFleet, work: Path, sent: set[str]) -> set[str]:
     """Publishes the batches that are not there yet; returns their names."""
     new = _names(work) - sent
     for name in sorted(new):
-        remote.send(work / name, name)
+        with (work / name).open("rb", buffering=0) as file:
+            remote.send(file, name)
     return new
 
 

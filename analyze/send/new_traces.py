@@ -130,7 +130,8 @@ class _Remote:
 
     def write(self, name: str, data: bytes) -> None:
         self._file.write_bytes(data)
-        self._fleet.send(self._file, name)
+        with self._file.open("rb", buffering=0) as file:
+            self._fleet.send(file, name)
         self._file.unlink()
 
 

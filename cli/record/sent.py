@@ -36,8 +36,8 @@ def destination_of(given: Given, settings: Settings) -> Destination:
 
 def recover_and_send(given: Given) -> tuple[bool, str] | None:
     """Makes the traces that dead recorders have left in the folder of --recover, or of the recording there, and sends all that
-    wait. Returns whether nothing is left, and what to tell the user; None = no traces wait for a URL there. Raises UsageError, and
-    TraceError if that recording cannot be recovered."""
+    wait. Returns whether nothing is left, and what to tell the user; None = no traces wait for a URL there. Raises UsageError, also
+    if -o is another URL than theirs, and TraceError if that recording cannot be recovered."""
     folder, url = Path(str(given["recover"])).absolute(), str(given.get("output", ""))
     found = destination_in(folder) or destination_in(folder.parent)
     if found is None and is_url(url):
@@ -45,10 +45,10 @@ def recover_and_send(given: Given) -> tuple[bool, str] | None:
     if found is None:
         return None
     if url and not is_valid(url):
-        raise UsageError(f"{found.folder} has traces for {found.shown}: name that URL with -o, or leave -o out.")
+        raise UsageError(f"{found.folder} has traces for {found.url}: name that URL with -o, or leave -o out.")
     failures: list[str] = []
     if folder == found.folder:
-        recover_unfinished(folder, failures.append)
+        recover_unfinished(folder, failures.append, is_asked=True)
     else:
         from ...recorder.rotate.publish import recover_any  # imports numpy, which delays the start of programs
 
@@ -58,6 +58,8 @@ def recover_and_send(given: Given) -> tuple[bool, str] | None:
         sent = send_traces(found.folder, RemoteFleet(url or found.url))
     except FleetUnreachable as error:
         reason = error.detail
+    except OSError as error:
+        reason = (error.strerror or "unknown error").lower()
     if left := len(closed_traces(found.folder)):
         return False, " ".join([*failures, unsent_text(found, left, reason)])
     return not failures, " ".join([*failures, f"{counted(sent, 'trace was', 'traces were')} sent to {found.shown}."])

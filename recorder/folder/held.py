@@ -19,10 +19,10 @@ class HeldFolder:
     """The folder ``name``. ``path``: prefix for the files in it, valid in this process only; ``name``: where it was
     created, for other processes and for messages."""
 
-    def __init__(self, name: Path) -> None:
-        """Raises OSError."""
+    def __init__(self, name: Path, makes_private: bool = False) -> None:
+        """``makes_private``: if others may enter our folder, they may not from then on. Raises OSError."""
         self.name = name
-        self._descriptor = _opened(name)
+        self._descriptor = _opened(name, makes_private)
 
     @property
     def path(self) -> Path:
@@ -66,11 +66,17 @@ class HeldFolder:
         return str(error).replace(f"/proc/self/fd/{self._descriptor}/", f"{self.current_name()}/")
 
 
-def _opened(name: Path) -> int:
-    """A descriptor of the folder that was just created. Raises OSError, also if it is not what was created."""
+def _opened(name: Path, makes_private: bool = False) -> int:
+    """A descriptor of our folder. Raises OSError, also if it is another user's, or others may enter it."""
     descriptor = os.open(name, _FLAGS)
-    status = os.fstat(descriptor)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+    try:
+        status = os.fstat(descriptor)
+        if makes_private and status.st_uid == os.geteuid() and status.st_mode & 0o077:
+            os.fchmod(descriptor, 0o700)
+            status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise PermissionError(errno.EPERM, "another user may enter the folder, or owns it", str(name))
+    except OSError:
         os.close(descriptor)
-        raise PermissionError(errno.EPERM, "the folder was replaced while it was created", str(name))
+        raise
     return descriptor

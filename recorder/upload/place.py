@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
-from contextlib import suppress
+import re
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from ...formats.spool.regular import read_regular
 from ...formats.units import counted
 from ..errors import SetupError, UsageError
 from ..folder.files import new_file
+from ..folder.held import HeldFolder
 
-_NAME = "destination.json"
+DESTINATION_NAME = "destination.json"
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ def destination_at(url: str, spool: Path | None) -> Destination:
             "sign and its code for each slash and other mark within a key."
         )
     plain = without_keys(url)
-    scheme, digits = plain.partition(":")[0], hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
-    name = f"{scheme}-{os.geteuid()}-{digits[:16]}"
     places = _places(spool)
     for number, place in enumerate(places, start=1):
+        is_last = number == len(places)
         try:
-            return Destination(url, _made(place / name, plain))
+            known = _temporary(place) if is_last and not spool else place
+            return Destination(url, _made(known / _folder_name(plain), plain))
         except OSError as error:
-            if number == len(places):
+            if is_last:
                 reason = (error.strerror or "unknown error").lower()
                 raise SetupError(
                     f"Traces that wait to be sent cannot be kept in {place}: {reason}. Name another folder with --spool."
@@ -78,26 +79,58 @@ def _places(spool: Path | None) -> list[Path]:
     return [*places, Path(os.environ.get("TMPDIR") or "/tmp", f"scalene-trace-{os.geteuid()}").absolute()]
 
 
+def _temporary(place: Path) -> Path:
+    """Makes ``place``, in a folder where everybody may; a new one if a stranger has taken its name. Raises OSError."""
+    try:
+        _make_folders(place)
+        HeldFolder(place, makes_private=True).close()
+    except OSError:
+        place = place.with_name(f"{place.name}-{os.urandom(8).hex()}")
+        place.mkdir(0o700)
+    return place
+
+
 def _made(folder: Path, plain_url: str) -> Path:
-    """Makes the folder of a destination. Raises OSError."""
-    folder.mkdir(0o700, parents=True, exist_ok=True)
-    if not _is_ours(folder):
-        raise PermissionError(13, "another user may enter the folder, or owns it", str(folder))
-    if destination_in(folder) is None:
-        new = folder / f".{_NAME}.{os.urandom(6).hex()}"
-        with new_file(new) as file:
-            file.write(json.dumps({"url": plain_url}).encode())
-        new.replace(folder / _NAME)
+    """Makes the folder of a destination. Others may not enter it from then on, whoever has let them: Kubernetes does, in a volume
+    that is mounted for a group. Raises OSError."""
+    _make_folders(folder)
+    with closing(HeldFolder(folder, makes_private=True)) as held:
+        if _url_in(held) != plain_url:
+            new = held.path / f".{DESTINATION_NAME}.{os.urandom(6).hex()}"
+            with new_file(new) as file:
+                file.write(json.dumps({"url": plain_url}).encode())
+            new.replace(held.path / DESTINATION_NAME)
     return folder
 
 
+def _make_folders(folder: Path) -> None:
+    """Makes ``folder`` and those above it that are missing, for their owner alone. Raises OSError."""
+    for each in [*reversed(folder.parents), folder]:
+        if not each.is_dir():
+            each.mkdir(0o700, exist_ok=True)
+
+
 def destination_in(folder: Path) -> Destination | None:
-    """The destination of the traces that wait in ``folder``; None = it is not such a folder, or is not ours alone."""
-    with suppress(ValueError, TypeError, KeyError, RecursionError, OSError):
-        found: Any = json.loads(read_regular(folder / _NAME))
-        if is_valid(found["url"]) and _is_ours(folder):
-            return Destination(found["url"], folder)
+    """The destination of the traces that wait in ``folder``; None = it is not such a folder, or not ours."""
+    is_named = re.fullmatch(rf"[a-z0-9]+-{os.geteuid()}-[0-9a-f]{{16}}", folder.name) is not None
+    with suppress(OSError), closing(HeldFolder(folder, makes_private=is_named)) as held:
+        url = _url_in(held)
+        if url and (not is_named or folder.name == _folder_name(url)):  # whoever could enter may have written it
+            return Destination(url, folder)
     return None
+
+
+def _url_in(folder: HeldFolder) -> str | None:
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        found: Any = json.loads(read_regular(folder.path / DESTINATION_NAME))
+        if is_valid(found["url"]):
+            return str(found["url"])
+    return None
+
+
+def _folder_name(plain_url: str) -> str:
+    digits = hashlib.sha256(plain_url.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{plain_url.partition(':')[0]}-{os.geteuid()}-{digits[:16]}"
 
 
 def unsent_text(destination: Destination, left: int, reason: str) -> str:
@@ -107,8 +140,3 @@ def unsent_text(destination: Destination, left: int, reason: str) -> str:
         f"{traces} not sent to {destination.shown}: {reason.rstrip('.')}. They wait in {destination.folder} for the next "
         f"recorder, or send them with: scalene-record --recover {destination.folder}"
     )
-
-
-def _is_ours(folder: Path) -> bool:
-    about = folder.lstat()
-    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077

@@ -32,7 +32,7 @@ class Uploader:
     def __init__(self, destination: Destination, limit_bytes: int, report: Callable[[str], None]) -> None:
         self.given_up = 0
         self._destination, self._limit_bytes, self._report = destination, limit_bytes, report
-        self._failures, self._reason, self._has_failed = 0, "", False
+        self._failures, self._reason, self._has_failed, self._recovers = 0, "", False, False
         self._wake, self._ending, self._removes = threading.Event(), threading.Event(), threading.Lock()
         self._starts = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -47,7 +47,7 @@ class Uploader:
                     self._thread.start()
 
     def closed(self) -> None:
-        """Call when a trace was closed. Takes no time."""
+        """Call when a trace was closed. Lists the traces that wait, and removes those that are beyond the limit."""
         self._keep_limit()
         self._wake.set()
 
@@ -59,14 +59,25 @@ class Uploader:
         if self._thread and self._thread.ident:
             self._thread.join(wait_s)
         if left := len(closed_traces(self._destination.folder)):
-            self._say(unsent_text(self._destination, left, self._reason or "the time is over"))
+            self._say(unsent_text(self._destination, left, self._reason or self._why_left(wait_s)))
+
+    def _why_left(self, wait_s: float) -> str:
+        """Why traces are left where no attempt has failed."""
+        if not (self._thread and self._thread.ident):
+            return "no thread could be started"
+        if not self._thread.is_alive():
+            return "another recorder is sending them"
+        what = "making those of a recorder that has died" if self._recovers else "sending them"
+        return f"{what} takes longer than {wait_s:g} s"
 
     def _run(self) -> None:
+        self._send()  # what makes the traces of others may end this recorder
+        self._recovers = True
         recover_unfinished(self._destination.folder, self._say)
+        self._recovers = False
         while True:
             self._wake.clear()
             is_last = self._ending.is_set()
-            self._keep_limit()
             is_done = self._send()
             if is_last and is_done:
                 return
@@ -79,11 +90,14 @@ class Uploader:
 
     def _send(self) -> bool:
         """Sends what waits; False if an attempt has failed."""
+        self._keep_limit()
         try:
             self._fleet = self._fleet or RemoteFleet(self._destination.url)
             send_traces(self._destination.folder, self._fleet)
         except FleetUnreachable as error:
             self._failed(error.detail)
+        except OSError as error:
+            self._failed((error.strerror or "unknown error").lower())
         except Exception as error:  # a library that cannot be loaded; nothing may end this thread
             self._failed(type(error).__name__)
         else:
