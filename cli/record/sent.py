@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...formats.errors import FleetUnreachable
-from ...formats.fleet.remote import RemoteFleet, is_url, is_valid, shown
+from ...formats.fleet.remote import RemoteFleet, is_url, is_valid, shown, without_keys
 from ...formats.units import counted
 from ...recorder.errors import UsageError
 from ...recorder.rotate.layout import closed_traces
@@ -44,7 +44,7 @@ def recover_and_send(given: Given) -> tuple[bool, str] | None:
         raise UsageError(f"No traces wait for a URL in {folder}. Name the folder of --spool that a message named.")
     if found is None:
         return None
-    if url and not is_valid(url):
+    if url and (not is_valid(url) or without_keys(url) != found.url):
         raise UsageError(f"{found.folder} has traces for {found.url}: name that URL with -o, or leave -o out.")
     failures: list[str] = []
     if folder == found.folder:

@@ -314,6 +314,8 @@ def test_recover_sends_what_waits(destination: Destination, tmp_path: Path) -> N
     failed = recover_and_send(recover)
     assert failed and not failed[0] and f"2 traces were not sent to file://{bucket}/traces: " in failed[1]
     bucket.unlink()
+    with pytest.raises(UsageError, match=f"has traces for file://{bucket}/traces: name that URL"):
+        recover_and_send({**recover, "output": f"file://{tmp_path}/elsewhere"})
     assert recover_and_send(recover) == (True, f"2 traces were sent to file://{bucket}/traces.")
     assert recover_and_send(recover) == (True, f"0 traces were sent to file://{bucket}/traces.")
     assert arrived(tmp_path) == [f"{FOLDER}/{name_of(1)}", f"{FOLDER}/{name_of(2)}"]
