@@ -84,11 +84,17 @@ def _status(answer: Answer) -> list[str]:
         f"state {state}",
         f"output {answer['output']}",
         f"pid {answer['pid']}",
-        f"recorded {answer['recorded_s']:.1f} s",
+        _recorded(answer["recorded_s"], answer.get("paused_s", 0.0)),
         f"processes {answer['processes']}, threads {answer['threads']} so far",
         f"spool {file_size_text(answer['spool_bytes'])}",
         *_set(answer),
     ]
+
+
+def _recorded(length_s: float, paused_s: float) -> str:
+    if not paused_s:
+        return f"recorded {length_s:.1f} s"
+    return f"{length_s:.1f} s long, {length_s - paused_s:.1f} s of it recorded"
 
 
 def _resumed(answer: Answer) -> str:

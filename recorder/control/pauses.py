@@ -35,6 +35,7 @@ class Pauses:
         #: A pause that has begun, whose line could not be written: its time in ns, and its cause.
         self._unwritten: tuple[int, str] | None = None
         self._has_failed = False
+        self._paused_ns = self._since_ns = 0
         self._follow(0)
 
     def pause(self) -> bool:
@@ -96,6 +97,14 @@ class Pauses:
         """Why it is paused, "" = a person has asked for it; None = it is on."""
         return self._cause
 
+    def paused_ns(self) -> int:
+        """For how long it has been paused, together."""
+        with self._lock:
+            return self._paused_ns + (self._now_ns() - self._since_ns if self._cause is not None else 0)
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - int(self._header.start_mono_ns)
+
     def _wanted(self) -> str | None:
         if len(self._holders) or self._person == _ON:
             return None
@@ -105,14 +114,16 @@ class Pauses:
         """Does what is wanted, at ``t_ns`` from the start (None = now). Has that begun or ended a pause?"""
         wanted, before = self._wanted(), self._cause
         if t_ns is None:
-            t_ns = time.monotonic_ns() - int(self._header.start_mono_ns)
+            t_ns = self._now_ns()
         if wanted is not None and wanted != before:
+            self._since_ns = t_ns if before is None else self._since_ns
             self._header.paused, self._cause = 1, wanted
             self._unwritten = (self._unwritten[0] if self._unwritten else t_ns), wanted
         if self._unwritten and self._note("pause", self._unwritten[0], text=self._unwritten[1]):
             self._unwritten = None
         if wanted is None and before is not None and not self._unwritten and self._note("resume", t_ns):
             self._header.paused, self._cause = 0, None
+            self._paused_ns += t_ns - self._since_ns
         return (self._cause is None) != (before is None)
 
     def _note(self, what: str, t_ns: int, **more: str) -> bool:

@@ -187,6 +187,7 @@ class Commands:
             "pid": self._target.pid,
             "recorder_pid": os.getpid(),
             "recorded_s": self.now_ns() / 1e9,
+            "paused_s": self._target.pauses.paused_ns() / 1e9,
             "paused": bool(header.paused),
             "paused_by": self._target.pauses.cause() or "",
             "processes": int(header.processes),

@@ -189,6 +189,14 @@ def control(folder: Path, command: str, answer: object) -> Finished:
             return run([*tool("scalene-record"), "--control", folder, command])
 
 
+@pytest.mark.parametrize(
+    ("more", "told"), [({}, b"recorded 3600.0 s\n"), ({"paused_s": 3420}, b"3600.0 s long, 180.0 s of it recorded\n")]
+)
+def test_a_status_says_how_much_was_recorded(more: dict[str, float], told: bytes, folder: Path) -> None:
+    status = {"ok": True, "output": "o", "pid": 1, "recorded_s": 3600, "paused": False, "processes": 1, "threads": 1}
+    assert told in control(folder, "status", status | {"spool_bytes": 1, "settings": {}} | more).stdout
+
+
 def test_what_a_recorder_says_cannot_move_the_cursor(folder: Path) -> None:
     evil = "\x1b]0;title\x07\x1b[2J\r\n\u202eevil\x9b31m\ud800"
     status = {"output": evil, "pid": evil, "recorded_s": 1, "paused": False, "processes": evil, "threads": evil}

@@ -6,6 +6,8 @@ import os
 import random
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -127,6 +129,19 @@ def test_a_process_that_holds_is_recorded_whatever_the_cycle_does(tmp_path: Path
     own.follow_cycle(CAUSE)
     assert not header.paused
     assert own.leave(os.getpid()) and header.paused
+
+
+def test_pauses_are_summed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, header, _ = pauses(tmp_path, is_paused=True)
+    now_ns, told = int(header.start_mono_ns), list[int]()
+    monkeypatch.setattr("scalene_trace.recorder.control.pauses.time.monotonic_ns", lambda: now_ns)
+    begin, end = partial(own.follow_cycle, CAUSE), partial(own.follow_cycle, None)
+    changes: list[Callable[[], object]] = [begin, own.resume, end, own.pause, own.resume]
+    for change in changes:
+        now_ns += 1_000
+        told.append(own.paused_ns())
+        change()
+    assert told == [1_000, 2_000, 3_000, 3_000, 4_000]
 
 
 def test_a_recording_without_a_cycle_that_is_on_is_not_held(tmp_path: Path) -> None:
