@@ -20,7 +20,8 @@ SHORTEST_ROTATION_NS = 1_000_000_000
 SMALLEST_THRESHOLD_BYTES = 4_000
 SMALLEST_SPOOL_LIMIT_BYTES = 1_000_000
 SMALLEST_ALLOC_INTERVAL_BYTES = 16
-SMALLEST_BUDGET, LARGEST_BUDGET = 0.001, 0.5
+#: A smaller budget would be spent in pauses: budget.HOOKS is 0.2 %.
+SMALLEST_BUDGET, LARGEST_BUDGET = 0.003, 0.5
 
 
 def interval_ns(option: str, text: str) -> int:
@@ -75,10 +76,10 @@ def sample_text(sample: tuple[int, int]) -> str:
 
 
 def budget_share(option: str, text: str) -> float:
-    """The share that "0.5%" means: 0.1 % to 50 %."""
+    """The share that "0.5%" means: 0.3 % to 50 %."""
     number = parse_percent(text)
     if number is None or not SMALLEST_BUDGET <= number / 100 <= LARGEST_BUDGET:
-        raise UsageError(f"{option} {text!r} is not a budget. It can be 0.1% to 50%, written like 0.5%.")
+        raise UsageError(f"{option} {text!r} is not a budget. It can be 0.3% to 50%, written like 0.5%.")
     return number / 100
 
 

@@ -258,7 +258,7 @@ OPTIONS = (
     ),
     Option(
         ("--cpu-budget",),
-        "Aim to keep what recording costs, as it estimates, below this share of the program's CPU time (0.1% to 50%), by samples "
+        "Aim to keep what recording costs, as it estimates, below this share of the program's CPU time (0.3% to 50%), by samples "
         "that are further apart and by pauses. The trace says what it did.",
         "PERCENT",
         "cpu_budget",

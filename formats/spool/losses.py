@@ -80,8 +80,7 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "budget_exceeded",
         "info",
-        "recording has cost more than --cpu-budget allows, although it was paused nearly all the time: the recorder needs more "
-        "than that in pauses, too",
+        "recording has cost more than --cpu-budget allows; info says how much, and how much of the time was recorded",
     ),
     Loss(
         "arenas_only",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 #: Characters that are kept of the text of a user mark.
 LONGEST_MARK = 1000
+#: How marks begin that say what --cpu-budget has done.
+BUDGET_NOTE = "cpu-budget="
 
 
 def storable(text: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ...formats.trace.text import BUDGET_NOTE
+
 #: What one event costs the program, with the signal, the caches that it leaves behind and the kernel's part, in seconds. They
 #: are of a slow virtual machine; elsewhere they cost less, and so does the recording.
 TICK_S, POLL_S, RECORD_S = 100e-6, 20e-6, 30e-6
@@ -30,6 +32,8 @@ WHOLE_MEMORY = 0.05
 _FIRST_PERIOD_S, _USUAL_PERIOD_S, _OF_FIRST, _OF_ALL = 1.0, 10.0, 0.1, 0.001
 #: A recording that costs too much in pauses still has windows of this share of the time.
 _LEAST = 0.002
+#: The recorder's turns are no closer than this.
+_LEAST_WINDOW_S = 0.005
 #: What is thought of the recorder's CPU time in windows before it was measured: its share of a processor, and how long that
 #: counts.
 _PRIOR, _PRIOR_S = 0.015, 2.0
@@ -45,12 +49,13 @@ _TOLERANCE, _LEAST_EXCESS_S = 0.1, 0.1
 @dataclass(frozen=True)
 class Spent:
     """Sums since the recording began, in seconds. ``program_s``: CPU time of the program; ``own_s``: of the recorder;
-    ``records``: written by the program."""
+    ``records``: written by the program; ``interval_s``: between two CPU ticks now, which a person may have set."""
 
     now_s: float
     program_s: float
     own_s: float
     records: int
+    interval_s: float
 
 
 def tick_interval_ns(share: float, given_ns: int) -> int:
@@ -60,28 +65,29 @@ def tick_interval_ns(share: float, given_ns: int) -> int:
 
 @dataclass
 class _Sums:
-    """Of all windows, or of all pauses."""
+    """Of all windows, or of all pauses. ``ticks``: as many as the interval makes."""
 
     wall_s: float = 0.0
     program_s: float = 0.0
     own_s: float = 0.0
     records: int = 0
+    ticks: float = 0.0
 
 
 class Budget:
-    """Keeps the cost of a recording below ``share``. ``interval_s``: between two CPU ticks; ``alloc_bytes``: mean
-    interval between allocation samples."""
+    """Keeps the cost of a recording below ``share``. ``interval_s``: between two CPU ticks at first;
+    ``alloc_bytes``: mean interval between allocation samples."""
 
     def __init__(self, share: float, interval_s: float, alloc_bytes: int = 0) -> None:
-        self.share, self._interval_s = share, interval_s
-        self._on, self._off, self._last = _Sums(), _Sums(), Spent(0.0, 0.0, 0.0, 0)
+        self.share = share
+        self._on, self._off, self._last = _Sums(), _Sums(), Spent(0.0, 0.0, 0.0, 0, interval_s)
         self._begun_s, self._alloc_bytes, self._widened = 0.0, alloc_bytes, _Sums()
         self._look: Callable[[], Spent] | None = None
-        self._widen: Callable[[int], None] = lambda _: None
+        self._widen: Callable[[int], bool] = lambda _: False
 
-    def begin(self, look: Callable[[], Spent], widen: Callable[[int], None]) -> None:
+    def begin(self, look: Callable[[], Spent], widen: Callable[[int], bool]) -> None:
         """Counts from now on: what the recorder has done until now, it does once. ``look``: measures; ``widen``: makes the mean
-        interval between allocation samples so many bytes long."""
+        interval between allocation samples so many bytes long, if nobody else has set it."""
         self._look, self._widen, self._last = look, widen, look()
         self._begun_s = self._last.now_s
 
@@ -95,6 +101,7 @@ class Budget:
         sums.program_s += now.program_s - last.program_s
         sums.own_s += now.own_s - last.own_s
         sums.records += max(now.records - last.records, 0)
+        sums.ticks += (now.program_s - last.program_s) / now.interval_s
         self._last = now
 
     def next_period(self) -> tuple[float, float]:
@@ -102,13 +109,14 @@ class Budget:
         age_s = self._last.now_s - self._begun_s
         period_s = max(_FIRST_PERIOD_S, min(age_s * _OF_FIRST, _USUAL_PERIOD_S), age_s * _OF_ALL)
         self._widen_if_due()
-        return period_s, min(max(self._affordable(), _LEAST), 1.0) * period_s
+        return period_s, max(min(max(self._affordable(), _LEAST), 1.0) * period_s, _LEAST_WINDOW_S)
 
     def cost_s(self) -> tuple[float, float]:
         """What the recording has cost: in the program (estimated) and in the recorder (measured)."""
         on, program_s = self._on, self._on.program_s + self._off.program_s
-        records_s = RECORD_S * max(on.records - on.program_s / self._interval_s, 0.0)
-        return on.program_s * self._ticks_rate() + records_s + HOOKS * program_s, on.own_s + self._off.own_s
+        records_s = RECORD_S * max(on.records - on.ticks, 0.0)
+        ticks_s = TICK_S * on.ticks + POLL_S * on.program_s / _POLL_INTERVAL_S
+        return ticks_s + records_s + HOOKS * program_s, on.own_s + self._off.own_s
 
     def allowed_s(self) -> float:
         """What it may have cost: the share of the program's CPU time, or of one processor if that is more."""
@@ -127,10 +135,9 @@ class Budget:
         whole_s = max(program_s, wall_s) or 1.0
         of_program = in_program_s / program_s if program_s else 0.0
         return (
-            f"cpu-budget={100 * self.share:g}%: cost {100 * (in_program_s + own_s) / whole_s:.2f} % "
+            f"{BUDGET_NOTE}{100 * self.share:g}%: since the recording began, cost {100 * (in_program_s + own_s) / whole_s:.2f} % "
             f"(in the program {100 * of_program:.2f} % of its CPU time, the recorder {own_s:.2f} s), "
-            f"recorded {100 * on.wall_s / (wall_s or 1.0):.1f} % of the time, cpu-interval={1e3 * self._interval_s:g}ms"
-            + (f", alloc-interval={self._alloc_bytes >> 20}MiB" if self._alloc_bytes else "")
+            f"recorded {100 * on.wall_s / (wall_s or 1.0):.1f} % of the time"
         )
 
     def _records_rate(self) -> float:
@@ -138,11 +145,11 @@ class Budget:
         was changed. The first ones, of stacks that are new, do not come again."""
         on, since = self._on, self._widened
         program_s = on.program_s - since.program_s
-        records = on.records - since.records - program_s / self._interval_s
+        records = on.records - since.records - (on.ticks - since.ticks)
         return max(records, 0.0) * RECORD_S / (program_s + _FIRST_RECORDS_S)
 
     def _ticks_rate(self) -> float:
-        return TICK_S / self._interval_s + POLL_S / _POLL_INTERVAL_S
+        return TICK_S / self._last.interval_s + POLL_S / _POLL_INTERVAL_S
 
     def _rate(self) -> float:
         """What windows will cost the program, as a part of its CPU time."""
@@ -153,11 +160,9 @@ class Budget:
         is_known = self._on.program_s - self._widened.program_s >= _KNOWN_S
         is_due = is_known and self._records_rate() > _SHARE * self.share
         if is_due and self._alloc_bytes < _LARGEST_ALLOC_INTERVAL_BYTES:
-            self._alloc_bytes = min(
-                max(4 * self._alloc_bytes, FIRST_ALLOC_INTERVAL_BYTES), _LARGEST_ALLOC_INTERVAL_BYTES
-            )
-            self._widen(self._alloc_bytes)
-            self._widened = replace(self._on)
+            wider = min(max(4 * self._alloc_bytes, FIRST_ALLOC_INTERVAL_BYTES), _LARGEST_ALLOC_INTERVAL_BYTES)
+            if self._widen(wider):
+                self._alloc_bytes, self._widened = wider, replace(self._on)
 
     def _affordable(self) -> float:
         """The share of the time that may be recorded."""

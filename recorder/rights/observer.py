@@ -20,9 +20,11 @@ from ...formats.spool.losses import shim_losses
 from .announced import announce, announced
 from .identity import NOBODY, OWN_RIGHTS, WITHHELD, Identity, Rights, is_privileged, own_identity, read_identity
 
-#: Processes that are read at a time, at about 66 µs each, and the time between two turns: at most 0.5 % of a CPU.
+#: Processes that are read at a time, at about 66 µs each, and the time between two turns: at most 0.5 % of a CPU. After a longer
+#: time there are more, but no more than for so long.
 _READS_PER_TURN = 4
 _TURN_S = 0.05
+_MOST_S = 1.0
 #: Processes that are read again; beyond that, the oldest are left out.
 _MOST_PROCESSES = 4096
 #: Each identity takes a thread. If there are more, nothing but what everybody may read is read.
@@ -40,15 +42,16 @@ class RightsObserver:
         self._own = own_identity()
         self._found: set[Identity] = set()
         self._living: deque[int] = deque(maxlen=_MOST_PROCESSES)
-        self._due_s = 0.0
+        self._turned_s = time.monotonic() - _TURN_S
         self._reading = threading.Lock()
 
     def turn(self, started: Iterable[int]) -> None:
         """Reads some of the processes that live, those that have just ``started`` first."""
         self._living.extendleft(started)
-        if time.monotonic() >= self._due_s:
-            self._due_s = time.monotonic() + _TURN_S
-            for _ in range(min(_READS_PER_TURN, len(self._living))):
+        since_s = min(time.monotonic() - self._turned_s, _MOST_S)
+        if since_s >= _TURN_S:
+            self._turned_s = time.monotonic()
+            for _ in range(min(_READS_PER_TURN * int(since_s / _TURN_S), len(self._living))):
                 with self._reading:
                     if self._living:  # another thread takes some out too
                         self.observe(self._living.popleft())

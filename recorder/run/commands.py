@@ -23,7 +23,7 @@ from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
 from ..option_values import alloc_interval_bytes, interval_ns, threshold_bytes
-from ..spool.spool_file import FIRST_ALLOC_INTERVAL_BYTES, SpoolFile
+from ..spool.spool_file import SpoolFile, alloc_control, alloc_text
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -202,22 +202,6 @@ def _own_pid(request: Mapping[str, Any], pid: int) -> int:
     number for it."""
     said = request.get("pid")
     return said if type(said) is int and 0 < said < 2**31 else pid
-
-
-def alloc_control(interval_bytes: int | None) -> int:
-    """The value of ``header.alloc_control`` for an interval; None = it adapts to the program."""
-    if interval_bytes is None:
-        return _C["CONTROL_ALLOC_SET"] | _C["CONTROL_ALLOC_AUTO"] | FIRST_ALLOC_INTERVAL_BYTES
-    return _C["CONTROL_ALLOC_SET"] | interval_bytes
-
-
-def alloc_text(header: Any) -> str:
-    """The interval between allocation samples that holds now: auto, or a number of bytes."""
-    control = int(header.alloc_control)
-    is_auto = control & _C["CONTROL_ALLOC_AUTO"] if control else int(header.features) & _C["FEATURE_ALLOC_AUTO"]
-    if is_auto:
-        return "auto"
-    return str(control & (_C["CONTROL_ALLOC_AUTO"] - 1) if control else header.alloc_interval_bytes)
 
 
 def _snapshot_answer(future: Future[Finished]) -> Answer:

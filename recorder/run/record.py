@@ -105,9 +105,12 @@ def _uploader(destination: Destination, settings: Settings, report: Callable[[st
 def _supervise(session: Session, pid: int, uploader: Uploader | None) -> Recorded:
     """Waits for the program. From here on, no error may end the recorder before the program ends."""
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
-    is_over, steps = threading.Event(), [session.begin_trace, *([uploader.start] if uploader else [])]
-    with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
+    steps = [session.begin_budget, session.begin_trace, *([uploader.start] if uploader else [])]
+    is_over = threading.Event()
+    try:
         threading.Thread(target=_load_all, args=(is_over, *steps), name="imports", daemon=True).start()
+    except RuntimeError:  # cannot start a thread: the imports happen when the program has ended
+        session.begin_budget()
     ended = wait_for(pid, session.turn, session.observe_end)
     is_over.set()
     _load_converter()

@@ -33,13 +33,14 @@ from ..rights.observer import RightsObserver
 # Imported now: once the program runs, there may be no descriptor left to read a module with.
 from ..sampling.gpu_sampler import GpuSampler
 from ..sampling.idle import IdleProcessors
+from ..sampling.kept_budget import KeptBudget
 from ..sampling.rss import RssSampler
 from ..sampling.spending import Spending
 from ..sampling.watcher import Watcher
 from ..settings import Settings
 from ..spool.drain import Drain
-from ..spool.spool_file import SpoolFile
-from .commands import Commands, Target, alloc_control, alloc_text
+from ..spool.spool_file import SpoolFile, alloc_text
+from .commands import Commands, Target
 from .snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ _TURN_S = 0.05
 _PAUSED_S = 0.1
 #: The same between windows, and with a budget: 20 turns in a second cost 0.8 % of a slow processor.
 _RELAXED_S = 0.25
-#: How often the trace says what a budget does.
-_NOTE_S = 60.0
+#: A process that has just been started may soon give up its rights.
+_NEW_S = 1.0
 #: The next turn comes sooner when chunks are taken so fast (a pool that forks a process for each task) that half of those
-#: that are offered ahead would last for less than four of the longer pauses.
+#: that are offered ahead would last for less than four pauses.
 _HURRY_S = 0.005
 _HURRY_PAUSES = 4
 #: Parts of the trace are made while the program runs if so much of a processor is idle, and fewer chunks are in use.
@@ -145,9 +146,10 @@ class Session:
         self._begun: BegunTrace | None = None
         self._end_is_near = False
         self._begins, self._is_over = threading.Lock(), False
-        self._cycle, self._budget = prepared.cycle, prepared.budget
+        self._cycle, self._report = prepared.cycle, report
         self._spending = Spending(prepared.space, rss.pids) if prepared.budget else None
-        self._is_loaded, self._noted_s, self._report = False, start_s, report
+        self._budget = _kept(prepared, self._spending)
+        self._noticed_s = start_s
         self._has_arenas_only = settings.arenas_only
         target = Target(prepared.space, prepared.marks, prepared.pauses, self._output, pid, self._snapshots.request)
         self._commands = Commands(target)
@@ -165,13 +167,18 @@ class Session:
         closed = self._uploader.closed if self._uploader else lambda: None
         return Rotation(told, self._pid, settings, lambda error: report(_late_text(prepared.folder, error)), closed)
 
+    def begin_budget(self) -> None:
+        """Call when the converter was imported, or will not be as long as the program runs."""
+        if self._budget:
+            self._budget.allow()
+
     def begin_trace(self) -> None:
         """Begins the trace, unless the end has come. Call it in another thread, when the converter was imported."""
         from ..convert.ahead import Ahead  # as in _write_snapshot
         from ..convert.begun import BegunTrace
 
         prepared, idle = self._prepared, IdleProcessors()
-        folder, self._is_loaded = prepared.folder.path, True
+        folder = prepared.folder.path
         with self._begins:
             # What is read ahead would belong to several traces, or be in a budget.
             if not self._is_over and not self._rotation and not self._budget:
@@ -187,10 +194,16 @@ class Session:
         if now_s >= self._end_s:
             self._end_early()
             return _TURN_S
-        offer = self._prepared.space.offer_ahead
+        offer = partial(self._prepared.space.offer_ahead, is_often=self._budget is None)
         follow, observe = self._prepared.pauses.turn, self._observe_rights
-        steps = [self._follow_cycle, self._notice, self._drain.turn, offer, self._rss.sample_if_due, observe, follow]
-        steps.append(self._notice_end)
+        steps: list[Callable[[], object]] = [
+            self._follow_cycle,
+            self._keep_budget,
+            self._notice,
+            self._drain.turn,
+            offer,
+        ]
+        steps += [self._rss.sample_if_due, observe, follow, self._notice_end]
         for step in [*steps, self._rotation.turn] if self._rotation else steps:
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
@@ -198,46 +211,36 @@ class Session:
             self._snapshot_s = _NEVER_S
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
         since_s, self._turned_s = now_s - self._turned_s, now_s
-        hurry_chunks_per_s = self._prepared.space.full_ahead / 2 / (_HURRY_PAUSES * _TURN_S)
+        pause_s = self._pause_s(now_s)
+        hurry_chunks_per_s = self._prepared.space.full_ahead / 2 / (_HURRY_PAUSES * pause_s)
         if self._taken > hurry_chunks_per_s * since_s:
             return _HURRY_S
-        # In a pause there is little to do. Rights are observed as often as ever, but with a budget.
-        is_quiet = self._header.paused and not self._taken and not self._prepared.rights
-        until_s = _PAUSED_S if is_quiet else _TURN_S
-        if not self._cycle:
-            return until_s
-        if is_quiet or (self._budget and not self._taken):
-            until_s = _RELAXED_S
-        return max(min(until_s, self._cycle.left_s(time.monotonic())), _HURRY_S)
+        edge_s = self._cycle.left_s(time.monotonic()) if self._cycle else _NEVER_S
+        return max(min(pause_s, edge_s, self._end_s - time.monotonic()), _HURRY_S)
+
+    def _pause_s(self, now_s: float) -> float:
+        """The time to the next turn, if nothing is to happen at a certain moment before."""
+        rights = self._prepared.rights
+        if self._budget and not self._taken and not (rights and now_s < self._noticed_s + _NEW_S):
+            return _RELAXED_S
+        if self._header.paused and not self._taken and not rights:  # there is little to do
+            return _RELAXED_S if self._cycle else _PAUSED_S
+        return _TURN_S
 
     def _follow_cycle(self) -> None:
-        if not self._cycle:
-            return
+        if self._cycle:
+            self._prepared.pauses.follow_cycle(None if self._cycle.is_on(time.monotonic()) else self._cycle.name)
+
+    def _keep_budget(self) -> None:
         if self._budget:
-            self._follow_budget(self._budget)
-        self._prepared.pauses.follow_cycle(None if self._cycle.is_on(time.monotonic()) else self._cycle.name)
-
-    def _follow_budget(self, budget: Budget) -> None:
-        if self._is_loaded and self._spending:
-            budget.begin(self._spending.look, self._widen)
-            self._is_loaded = False
-        budget.observe(not self._header.paused)
-        if time.monotonic() >= self._noted_s + _NOTE_S:
-            self._note_budget(budget)
-
-    def _note_budget(self, budget: Budget) -> None:
-        self._noted_s = time.monotonic()
-        self._prepared.marks.add("set", self._now_ns(), text=budget.text())
-
-    def _widen(self, interval_bytes: int) -> None:
-        if int(self._header.alloc_interval_bytes) > 1:  # neither none nor every one, as asked for
-            self._header.alloc_control = alloc_control(interval_bytes)
-            self._prepared.marks.add("set", self._now_ns(), text=f"alloc-interval={interval_bytes} by cpu-budget")
+            self._budget.turn()
 
     def _notice(self) -> None:
         taken = self._prepared.space.notice_taken()
         self._taken = len(taken)
         self._rss.notice(taken)
+        if taken and self._spending:
+            self._spending.count_records()  # before chunks are drained
 
     def _notice_end(self) -> None:
         """The interpreter of a large program takes a moment to finalize, in which the other processors are idle."""
@@ -247,7 +250,9 @@ class Session:
 
     def _observe_rights(self) -> None:
         if self._prepared.rights:
-            self._prepared.rights.turn(self._rss.started())
+            if started := self._rss.started():
+                self._noticed_s = time.monotonic()
+            self._prepared.rights.turn(started)
 
     def observe_end(self) -> None:
         """Call when the program has ended, but was not reaped yet: what became of its rights is still known."""
@@ -318,7 +323,7 @@ class Session:
             "rss_processes": self._rss.left_out,
             "marks_left_out": prepared.marks.left_out,
             "snapshots_failed": self._failed_snapshots,
-            "budget_exceeded": int(self._budget is not None and self._budget.is_exceeded()),
+            "budget_exceeded": int(prepared.budget is not None and prepared.budget.is_exceeded()),
             "arenas_only": int(self._has_arenas_only),
             "watcher_off": self._watcher.failures if self._watcher else 0,
             "traces_given_up": self._uploader.given_up if self._uploader else 0,
@@ -399,11 +404,9 @@ class Session:
 
     def _stop(self) -> None:
         if self._budget:
-            self._budget.observe(not self._header.paused)
-            self._note_budget(self._budget)
-            if self._budget.is_exceeded():
-                with suppress(Exception):  # stderr may be closed
-                    self._report(f"Recording cost more than its budget: {self._budget.text()}.")
+            with suppress(Exception):  # stderr may be closed
+                if said := self._budget.end():
+                    self._report(said)
         if self._rotation:
             self._rotation.stop()
         self._snapshots.close()
@@ -432,6 +435,12 @@ def _may_work(idle: IdleProcessors, space: SpoolFile, pid: int) -> bool:
 def _is_finalizing(header: Any, pid: int) -> bool:
     """Has the interpreter of the program ``pid`` begun to finalize? In another pid namespace it has another number there."""
     return bool(header.finalizing == pid)
+
+
+def _kept(prepared: Prepared, spending: Spending | None) -> KeptBudget | None:
+    if not prepared.budget or not spending:
+        return None
+    return KeptBudget(prepared.budget, prepared.space.header, prepared.marks, spending.look)
 
 
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:

@@ -69,16 +69,17 @@ class SpoolFile:
         chunks, self._unreported = self._unreported, []
         return chunks
 
-    def offer_ahead(self) -> None:
+    def offer_ahead(self, is_often: bool = True) -> None:
         """Offers chunks when few are left, released ones first. Where there was no space for new ones, that is counted and
-        tried again after a second."""
-        if self._ahead() >= self.full_ahead // 2:
+        tried again after a second. ``is_often``: False = the next call may be long after, so that none may be missing."""
+        few, left = self.full_ahead // 2, self._ahead()
+        if left >= (few if is_often else self.full_ahead):
             return
         self._notice()  # the ring forgets old offers
         while self._free and self._ahead() < self.full_ahead:
             self._offer(self._free.popleft())
         if time.monotonic() >= self._retry_at_s and not self._offer_new():
-            self.failures += 1
+            self.failures += left < few
             self._retry_at_s = time.monotonic() + _RETRY_S
 
     @property
@@ -180,6 +181,22 @@ class SpoolFile:
         except OSError:
             return False
         return True
+
+
+def alloc_control(interval_bytes: int | None) -> int:
+    """The value of ``header.alloc_control`` for an interval; None = it adapts to the program."""
+    if interval_bytes is None:
+        return _C["CONTROL_ALLOC_SET"] | _C["CONTROL_ALLOC_AUTO"] | FIRST_ALLOC_INTERVAL_BYTES
+    return _C["CONTROL_ALLOC_SET"] | interval_bytes
+
+
+def alloc_text(header: Any) -> str:
+    """The interval between allocation samples that holds now: auto, or a number of bytes."""
+    control = int(header.alloc_control)
+    is_auto = control & _C["CONTROL_ALLOC_AUTO"] if control else int(header.features) & _C["FEATURE_ALLOC_AUTO"]
+    if is_auto:
+        return "auto"
+    return str(control & (_C["CONTROL_ALLOC_AUTO"] - 1) if control else header.alloc_interval_bytes)
 
 
 def _offset(chunk: int) -> int:

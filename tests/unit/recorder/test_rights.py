@@ -254,6 +254,9 @@ def test_few_processes_are_observed_at_a_time_and_all_at_the_end(
     assert len(seen) == 4
     observer.turn([2000])
     assert len(seen) == 4, "the next turn comes later"
+    observer._turned_s -= 0.275
+    observer.turn([])
+    assert len(seen) == 24, "as many as in five turns"
     observer.rights()
     assert set(seen) == {*range(1000), 2000}
     del seen[:]
