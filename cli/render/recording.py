@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...analyze.results.trace import Loss, MarkInfo, TraceInfo
+from ...formats.trace.text import BUDGET_NOTE
 from ...formats.units import counted, file_size_text, percent, seconds
 from .table import columns_text, joined, wrap
 from .text import Screen, clean, fit, not_shown
 
 _MOST_MARKS = 40
-#: More pauses of the recorder's own are one line.
+#: More pauses of the recorder's own are one line. Of what it says of its budget, only the last is shown.
 _FEW_PAUSES = 5
 
 
@@ -64,10 +65,13 @@ def marks_table(marks: Sequence[MarkInfo], screen: Screen) -> Iterator[str]:
     if not marks:
         return
     yield ""
-    own = [mark for mark in marks if not (mark.what == "pause" and mark.text)]
-    pauses = [mark for mark in marks if mark.what == "pause" and mark.text]
-    if len(pauses) <= _FEW_PAUSES:
-        own, pauses = list(marks), []
+    own = [mark for mark in marks if not _is_of_budget(mark)]
+    notes = [mark for mark in marks if _is_of_budget(mark)]
+    pauses = [mark for mark in own if mark.what == "pause" and mark.text]
+    if len(pauses) > _FEW_PAUSES:
+        own = [mark for mark in own if not (mark.what == "pause" and mark.text)]
+    else:
+        pauses = []
     rows = [[*_times(mark), clean(mark.what), clean(mark.text)] for mark in own[:_MOST_MARKS]]
     if rows:
         yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})
@@ -77,6 +81,12 @@ def marks_table(marks: Sequence[MarkInfo], screen: Screen) -> Iterator[str]:
         own_lengths = [mark.end_s - mark.t_s for mark in pauses if mark.text == cause and mark.end_s is not None]
         times = counted(sum(mark.text == cause for mark in pauses), "pause", "pauses")
         yield f"{times} by {clean(cause)}, together {seconds(sum(own_lengths))}; --json lists all of them."
+    if notes:
+        yield from wrap(clean(notes[-1].text), screen.width, indent="  ")
+
+
+def _is_of_budget(mark: MarkInfo) -> bool:
+    return mark.what == "set" and mark.text.startswith(BUDGET_NOTE)
 
 
 def _times(mark: MarkInfo) -> list[str]:

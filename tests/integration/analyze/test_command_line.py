@@ -337,3 +337,13 @@ def test_marks_within_the_window_are_listed(run: Any, tmp_path: Path) -> None:
     assert [row["what"] for row in within] == ["pause"], "it lasts into the window"
     text = run("info", path).out
     assert "early" in text and "3.00 s" in text
+
+
+def test_of_notes_of_a_budget_only_the_last_is_shown(run: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.process()
+    for minute in range(50):
+        builder.add("mark", t_ns=minute * SECOND, what="set", text=f"cpu-budget=0.5%: cost 0.{minute:02} %")
+    builder.add("mark", t_ns=60 * SECOND, what="mark", text="late", pid=1001)
+    text = run("info", builder.write(tmp_path / "budget.parquet")).out
+    assert "late" in text and text.count("cpu-budget") == 1 and "cost 0.49 %" in text
