@@ -65,6 +65,10 @@
 #define FEATURE_NATIVE_ALLOC 1024 /* allocation samples have the native stack too */
 #define FEATURE_ARENAS_ONLY 2048  /* Python's allocators are left alone; each arena counts as one block */
 
+/* header.paused; 0 = not paused. */
+#define PAUSED_AT_ONCE 1  /* somebody has asked for the pause */
+#define PAUSED_BY_CYCLE 2 /* one of many: it is noticed as late as its end */
+
 /* header.alloc_control: a single word, so that a process never reads half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
 #define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is the initial one; each process adapts it */
@@ -81,7 +85,7 @@ struct spool_header {
   int64_t start_real_ns; /* CLOCK_REALTIME at the same moment */
   uint32_t recorder_pid; /* pid of the recorder that drains this spool */
   uint32_t features;     /* FEATURE_* */
-  uint32_t paused;       /* control: 1 = samplers are paused, counters continue. Written at any time */
+  uint32_t paused;       /* control: PAUSED_* = samplers are paused, counters continue. Written at any time */
   uint32_t ended;        /* control: 1 = the recording has ended; processes stop their timers at the next tick */
   uint64_t cpu_interval_ns;        /* control: mean CPU time between two ticks of a thread */
   uint64_t memory_threshold_bytes; /* control: threshold T of the footprint sampler */

@@ -6,10 +6,12 @@ import threading
 import time
 from typing import Any
 
+from ...formats.spool.layout import constants
 from ..folder.marks import MarkFile
 from .holders import Holders
 
 _PAUSED, _ON = "paused", "on"
+_C = constants()
 
 
 class Pauses:
@@ -117,7 +119,7 @@ class Pauses:
             t_ns = self._now_ns()
         if wanted is not None and wanted != before:
             self._since_ns = t_ns if before is None else self._since_ns
-            self._header.paused, self._cause = 1, wanted
+            self._header.paused, self._cause = _C["PAUSED_BY_CYCLE" if wanted else "PAUSED_AT_ONCE"], wanted
             self._unwritten = (self._unwritten[0] if self._unwritten else t_ns), wanted
         if self._unwritten and self._note("pause", self._unwritten[0], text=self._unwritten[1]):
             self._unwritten = None

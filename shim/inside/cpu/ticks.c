@@ -39,10 +39,11 @@ static _Atomic bool sub_interpreters_seen;
 
 /* ---- pause ----
  *
- * Every PAUSED_POLL_NS of its CPU time, at a poll of the kernel timer, a thread asks whether the recording is paused. In a
- * pause its timers are not set again, except that one. It asks equally often in both states: if it noticed pauses sooner
- * than their ends, a thread that runs little in each window of --sample would be on for less than its part of the time. The
- * thread's usage during the pause is subtracted from its exact CPU time, to which the analysis scales the ticks. */
+ * A thread notices a pause that somebody has asked for at its next tick or poll. From then on its timers are not set
+ * again, except the kernel timer, which polls every PAUSED_POLL_NS of CPU time whether the recording goes on. Pauses of a
+ * cycle (--sample) are noticed equally late: if they were noticed sooner than their ends, a thread that runs little in each
+ * window would be on for less than its part of the time. The thread's usage during the pause is subtracted from its exact
+ * CPU time, to which the analysis scales the ticks. */
 
 void ticks_add_paused_usage(int64_t sign) {
   struct thread_state *t = &this_thread;
@@ -94,14 +95,15 @@ static bool follow_pause(void) {
     memory_pause_ended();
     return false;
   }
-  if (!timers_ask_now() || likely(!paused)) return false;
+  bool is_time = timers_ask_now();
+  if (likely(!paused) || (!is_time && spool->paused == PAUSED_BY_CYCLE)) return false;
   begin_pause();
   return true;
 }
 
 /* For other timers than the kernel timer, which asks. */
 static bool is_paused(void) {
-  if (this_thread.kernel_timer < 0) return follow_pause();
+  if (this_thread.kernel_timer < 0 || spool->paused == PAUSED_AT_ONCE) return follow_pause();
   is_recording_paused();
   return this_thread.paused;
 }
