@@ -30,13 +30,16 @@ WHOLE_MEMORY = 0.05
 #: The first periods are short, so that short programs are recorded too. Later ones grow with the recording, so that there are
 #: a few thousand at most, whatever its length.
 _FIRST_PERIOD_S, _USUAL_PERIOD_S, _OF_FIRST, _OF_ALL = 1.0, 10.0, 0.1, 0.001
-#: A recording that costs too much in pauses still has windows of this share of the time.
-_LEAST = 0.002
-#: The recorder's turns are no closer than this.
-_LEAST_WINDOW_S = 0.005
-#: What is thought of the recorder's CPU time in windows before it was measured: its share of a processor, and how long that
-#: counts.
-_PRIOR, _PRIOR_S = 0.015, 2.0
+#: A recording that costs too much in pauses still has windows: as long as the shortest, and at most so far apart.
+_LEAST = 0.0005
+#: What each window costs once (all tasks of asyncio are observed at its beginning and its end) would be most of what shorter ones
+#: cost. So where less can be afforded in a period, the period is longer, up to a part of the length of the recording.
+_LEAST_WINDOW_S = 0.025
+_LONGER = 0.2
+#: What is thought of the recorder's CPU time in windows and in pauses before it was measured: its share of a processor, and
+#: how long that counts.
+_PRIOR, _PRIOR_S = 0.015, 0.05
+_PRIOR_OFF, _PRIOR_OFF_S = 0.001, 20.0
 #: What is known of the cost of records counts from so much CPU time in windows on; it is as if none had been written for as long
 #: before.
 _KNOWN_S, _FIRST_RECORDS_S = 0.3, 1.0
@@ -82,6 +85,7 @@ class Budget:
         self.share = share
         self._on, self._off, self._last = _Sums(), _Sums(), Spent(0.0, 0.0, 0.0, 0, interval_s)
         self._begun_s, self._alloc_bytes, self._widened = 0.0, alloc_bytes, _Sums()
+        self._planned_s = 0.0  # all windows, as they should have been
         self._look: Callable[[], Spent] | None = None
         self._widen: Callable[[int], bool] = lambda _: False
 
@@ -109,7 +113,14 @@ class Budget:
         age_s = self._last.now_s - self._begun_s
         period_s = max(_FIRST_PERIOD_S, min(age_s * _OF_FIRST, _USUAL_PERIOD_S), age_s * _OF_ALL)
         self._widen_if_due()
-        return period_s, max(min(max(self._affordable(), _LEAST), 1.0) * period_s, _LEAST_WINDOW_S)
+        # Turns come late, so windows are longer; but much of what they cost does not depend on their length.
+        longer = max(self._on.wall_s / self._planned_s, 1.0) if self._planned_s else 1.0
+        share = min(max(self._affordable() / longer, _LEAST), 1.0)
+        longest_s = max(_USUAL_PERIOD_S, age_s * _LONGER, period_s)
+        period_s = min(max(period_s, _LEAST_WINDOW_S / share), longest_s)
+        window_s = max(share * period_s, _LEAST_WINDOW_S)
+        self._planned_s += window_s
+        return period_s, window_s
 
     def cost_s(self) -> tuple[float, float]:
         """What the recording has cost: in the program (estimated) and in the recorder (measured)."""
@@ -170,7 +181,7 @@ class Budget:
         wall_s, program_s = on.wall_s + off.wall_s, on.program_s + off.program_s
         used = program_s / wall_s if wall_s else 1.0  # processors
         own_on = (on.own_s + _PRIOR * _PRIOR_S) / (on.wall_s + _PRIOR_S)
-        own_off = off.own_s / off.wall_s if off.wall_s else 0.0
+        own_off = (off.own_s + _PRIOR_OFF * _PRIOR_OFF_S) / (off.wall_s + _PRIOR_OFF_S)
         overdraft_s = max(sum(self.cost_s()) - self.allowed_s(), 0.0)
         left = self.share * max(used, 1.0) - HOOKS * used - own_off - overdraft_s / max(wall_s, _PAY_BACK_S)
         of_host = left / max(self._rate() * used + own_on - own_off, 1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ...formats.spool.layout import constants
@@ -38,6 +39,8 @@ class Pauses:
         self._unwritten: tuple[int, str] | None = None
         self._has_failed = False
         self._paused_ns = self._since_ns = 0
+        #: Is called, in any thread, after the header says that the recording is paused, or goes on.
+        self.on_change: Callable[[], None] = lambda: None
         self._follow(0)
 
     def pause(self) -> bool:
@@ -126,7 +129,10 @@ class Pauses:
         if wanted is None and before is not None and not self._unwritten and self._note("resume", t_ns):
             self._header.paused, self._cause = 0, None
             self._paused_ns += t_ns - self._since_ns
-        return (self._cause is None) != (before is None)
+        has_changed = (self._cause is None) != (before is None)
+        if has_changed:
+            self.on_change()
+        return has_changed
 
     def _note(self, what: str, t_ns: int, **more: str) -> bool:
         add = self._marks.add_again if self._has_failed else self._marks.add

@@ -27,7 +27,7 @@ from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
 from ..rights.observer import RightsObserver
 from ..settings import Settings
-from ..spool.spool_file import SpoolFile
+from ..spool.spool_file import FULL_AHEAD, SpoolFile
 from .session import Prepared
 
 _Made = tuple[Facts, SpoolFile, MarkFile, Pauses, Cycle | None, Budget | None, socket.socket | None]
@@ -97,7 +97,9 @@ def _pauses(settings: Settings, space: SpoolFile, marks: MarkFile, cycle: Cycle 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings)
+    # With a budget, the recorder looks seldom: processes that start in between must not wait for room.
+    ahead = 2 * FULL_AHEAD if settings.cpu_budget else FULL_AHEAD
+    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings, ahead=ahead)
     if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()

@@ -43,6 +43,11 @@ class Watcher:
             self._library.scalene_watch_stop()
             self._thread.join(_JOIN_S)
 
+    def wake(self) -> None:
+        """Call when the recording was paused, or goes on: the thread does not ask."""
+        if self._library is not None:
+            self._library.scalene_watch_wake()
+
     def cut(self) -> bool:
         """Has it close its chunk, so that records in it never change again; waits go on in new ones. False: it did not within
         a second."""

@@ -16,7 +16,6 @@
 #define PERIOD_NS 10000000
 #define LEAST_PERIOD_NS 1000000
 #define LONGEST_PERIOD_NS 50000000
-#define PAUSED_PERIOD_NS 50000000 /* between two questions whether a paused recording goes on */
 #define IDLE_SHARE 200            /* if all processes rest, the period grows to 1/200 of the length of the rest */
 #define BUDGET_NS 100000000       /* the watcher may use this much CPU time at once, */
 #define BUDGET_SHARE 50           /* and 1/50 of a core in the long run */
@@ -24,14 +23,15 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
-static bool stopping;
+static bool stopping, woken;
 static unsigned cuts_asked, cuts_made; /* how often the chunk was to be closed, and how often it was */
 
 static void sleep_for(int64_t pause_ns) {
   int64_t until_ns = clock_now_ns() + pause_ns;
   struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
   pthread_mutex_lock(&lock);
-  while (!stopping && cuts_made == cuts_asked && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
+  while (!stopping && !woken && cuts_made == cuts_asked && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
+  woken = false;
   pthread_mutex_unlock(&lock);
 }
 
@@ -83,15 +83,15 @@ static void cut_if_asked(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Waits for the end of a pause of the recording; no thread is watched during it. False = the recording is not
- * paused. */
+/* Waits for the end of a pause of the recording, of which scalene_watch_wake tells; no thread is watched during it. False =
+ * the recording is not paused. */
 static bool wait_out_pause(void) {
   if (!spool->paused) return false;
   threads_pause(clock_now_ns());
   attached_settle(clock_now_ns(), false);
   while (spool->paused && !is_stopping() && !spool->ended) {
     cut_if_asked();
-    sleep_for(PAUSED_PERIOD_NS);
+    sleep_for(LONGEST_SLEEP_NS);
   }
   attached_resume(clock_now_ns());
   threads_resume(clock_now_ns());
@@ -151,6 +151,14 @@ EXPORT int scalene_watch_cut(int64_t patience_ns) {
   bool made = cuts_made == wanted;
   pthread_mutex_unlock(&lock);
   return made ? 0 : -1;
+}
+
+/* Tells the watcher that the recording was paused, or goes on. May be called from any thread. */
+EXPORT void scalene_watch_wake(void) {
+  pthread_mutex_lock(&lock);
+  woken = true;
+  pthread_cond_broadcast(&wake);
+  pthread_mutex_unlock(&lock);
 }
 
 /* Makes scalene_watch return after a last pass. May be called from any thread. */

@@ -116,6 +116,18 @@ def test_nothing_is_recorded_that_the_marks_call_paused(tmp_path: Path, monkeypa
     assert not header.paused and found.t_ns <= begun_ns < (found.end_ns or 0)
 
 
+def test_the_watcher_is_told_of_each_change(tmp_path: Path) -> None:
+    own, header, _ = pauses(tmp_path, has_cycle=True)
+    seen: list[bool] = []
+    own.on_change = lambda: seen.append(bool(header.paused))
+    own.pause()
+    own.follow_cycle(CAUSE)
+    own.resume()
+    own.follow_cycle(None)
+    own.hold(os.getpid())
+    assert seen == [True, False]
+
+
 def test_a_pause_ends_another_one(tmp_path: Path) -> None:
     file = MarkFile(tmp_path / "marks")
     for t_ns, what in ((1, "pause"), (5, "pause"), (7, "resume"), (9, "pause")):
