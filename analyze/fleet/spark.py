@@ -159,10 +159,10 @@ class SparkConnection:
     def _figures(self, batches: Sequence[Path]) -> DataFrame:
         from pyspark.sql import functions as f
 
-        numbers = self._session.createDataFrame(
-            [(f"{path.parent.name}/{path.name}", number) for number, path in enumerate(batches)],
-            "batch string, number bigint",
-        )
+        names = [(f"{path.parent.name}/{path.name}", number) for number, path in enumerate(batches)]
+        # As Spark writes it in the paths of rows; it is not replaced in each row, which takes long.
+        names += [(name.replace("=", "%3D"), number) for name, number in names if "=" in name]
+        numbers = self._session.createDataFrame(names, "batch string, number bigint")
         traces = self._frame("SELECT trace AS kept FROM fleet_traces")
         fields = [("kind", "string"), ("trace", "int")]
         fields += [(column.name, _SPARK_TYPES[column.type]) for column in schema.FIGURE_COLUMNS]
@@ -170,8 +170,8 @@ class SparkConnection:
         rows = read.parquet(*(f"file:{_PATTERN.sub(_ESCAPED, str(path.absolute()))}" for path in batches)).where(
             f.col("kind") == schema.FIGURE
         )
-        where = f.regexp_replace("_metadata.file_path", "%3D", "=")
-        rows = rows.join(f.broadcast(numbers), f.substring_index(where, "/", -2) == f.col("batch"))
+        name = f.substring_index("_metadata.file_path", "/", -2)
+        rows = rows.join(f.broadcast(numbers), name == f.col("batch"))
         trace = f.col("number") * schema.MOST_TRACES + f.col("trace")
         rows = rows.select(trace.alias("trace"), *(_checked(column.name) for column in schema.FIGURE_COLUMNS))
         return rows.join(f.broadcast(traces), f.col("trace") == f.col("kept"), "left_semi")
