@@ -55,7 +55,8 @@ for turn in range(int(sys.argv[1])):
 class Row:
     """A program with the budget. Times in seconds; ``said_percent``: the cost that the traces name; ``in_program_percent``: of
     it, in the program, of its CPU time; ``own_percent``: CPU time of the recorder while the program ran, of that time;
-    ``recorded_percent``: of the time; ``apart_percent``: see above."""
+    ``recorded_percent``: of the time; ``apart_percent``, ``apart_errors``: see above; ``squares``: of the differences in standard errors,
+    one for each function."""
 
     program: str
     bare_s: float
@@ -70,6 +71,7 @@ class Row:
     ticks_of_whole: int
     apart_percent: float
     apart_errors: float
+    squares: list[float]
 
 
 def run(way: str, budget: str, python: Path, command: list[str], output: Path) -> tuple[dict[str, Any], float]:
@@ -102,8 +104,8 @@ def known(trace: Path) -> tuple[list[float], str, int]:
     return numbers, last.group(5) if last else "", told["traces"][0]["events"]["cpu"] or 0
 
 
-def apart(ours: Counter[str], ticks: int, theirs: Counter[str], others: int) -> tuple[float, float]:
-    """The largest difference of shares in percent, and the largest in standard errors."""
+def apart(ours: Counter[str], ticks: int, theirs: Counter[str], others: int) -> tuple[float, list[float]]:
+    """The largest difference of shares in percent, and all in standard errors."""
     sums = ours.total() or 1.0, theirs.total() or 1.0
     found = []
     for name in {*ours, *theirs}:
@@ -113,7 +115,7 @@ def apart(ours: Counter[str], ticks: int, theirs: Counter[str], others: int) -> 
             continue
         error = (max(r * (1 - r), 1e-6) * (1 / max(ticks, 1) + 1 / max(others, 1))) ** 0.5
         found.append((100 * abs(p - q), abs(p - q) / error))
-    return max((each for each, _ in found), default=0.0), max((each for _, each in found), default=0.0)
+    return max((each for each, _ in found), default=0.0), [each for _, each in found]
 
 
 def measure(program: str, python: Path, budget: str, rounds: int, seconds: float) -> Row:
@@ -154,7 +156,8 @@ def measure(program: str, python: Path, budget: str, rounds: int, seconds: float
             ticks["budget"],
             ticks["whole"],
             difference,
-            errors,
+            max(errors, default=0.0),
+            [each * each for each in errors],
         )
 
 
@@ -176,7 +179,10 @@ def table(rows: list[Row], budget: str) -> str:
         f"median over {len(rows)} programs with {budget}: CPU time {cpu:.4f} (fully recorded {whole:.4f}), said cost "
     )
     last += f"{median(row.said_percent for row in rows):.2f} %, worst {max(row.said_percent for row in rows):.2f} %"
-    return "\n".join([head, "-" * len(head), *map(line_of, rows), last])
+    squares = [each for row in rows for each in row.squares]
+    mean = sum(squares) / (len(squares) or 1)
+    shares = f"{len(squares)} shares of functions: mean square of their differences {mean:.2f} squared standard errors"
+    return "\n".join([head, "-" * len(head), *map(line_of, rows), last, shares])
 
 
 def phases(python: Path, budget: str, runs: int, turns: int) -> list[float]:

@@ -1,5 +1,6 @@
-"""Wall time that recording adds to the shortest of programs, ``-c pass``: start, Parquet file and all. And with ``--after``,
-how long the user waits after a program that imports large modules: from the end of its Python code to the prompt.
+"""Wall time that recording adds to the shortest of programs, ``-c pass``: start, Parquet file and all. And
+how long the user waits after a program that imports large modules (``--after``) or works with one for two seconds
+(``--after-work``): from the end of its Python code to the prompt.
 
 Bare and recorded in alternation; the figure is the median of the differences within a round.
 """
@@ -16,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from support.environments import environment, save, spread, tool
+
+WORK = Path(__file__).with_name("programs") / "library_work.py"
 
 
 def seconds(command: list[str]) -> float:
@@ -55,8 +58,14 @@ def main() -> int:
     parser.add_argument(
         "--after", nargs="+", metavar="MODULE", help="modules that the interpreter named by --python can import"
     )
+    parser.add_argument("--after-work", choices=("torch", "sklearn", "transformers"), help="the same with its library")
     asked = parser.parse_args()
-    if asked.after:
+    if asked.after_work:
+        python = asked.python or str(environment())
+        title = f"from the end of Python code to the prompt, after two seconds of work with {asked.after_work}"
+        command = [python, str(WORK), asked.after_work]
+        measure(f"after-work-{asked.after_work}", title, command, asked.rounds, seconds_after)
+    elif asked.after:
         python = asked.python or str(environment())
         code = f"import {', '.join(asked.after)}, time; print(time.monotonic(), flush=True)"
         title = f"from the end of Python code to the prompt: {', '.join(asked.after)}"
