@@ -31,21 +31,16 @@ from typing import Any
 from scalene_trace.formats.fleet.remote import RemoteFleet
 from scalene_trace.formats.trace.integrity import check_trace
 from tests.support.dated_results import write_result
-from tests.support.paths import ROOT
 from tests.support.recording import environment, rows, run, target, tool
+from tests.support.s3_server import s3_server, url_at
 from tests.support.unsteady_proxy import UnsteadyProxy
 
-HOME = ROOT / "build" / "fleet"
-ADDRESS, PORT, PROXY_PORT = "127.0.0.1", 9324, 9325
+PORT, PROXY_PORT = 9324, 9325
 BUCKET = "always"
 SIZE, STATUS = 50_021, 7
 OPTIONS = ["--rotate", "2s", "--alloc-interval", "1"]
 OUTAGE_S, CUT_SHARE = 60.0, 0.1
 PARTS = 4
-
-
-def url_at(port: int) -> str:
-    return f"s3://key:secret@{BUCKET}/shop?endpoint_override={ADDRESS}:{port}&scheme=http&region=us-east-1"
 
 
 @dataclass
@@ -58,35 +53,6 @@ class Service:
     messages: str = ""
     peak_kib: int = 0
     recorder_cpu_s: float = 0.0
-
-
-def server_python() -> Path:
-    python = HOME / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-    if subprocess.run([python, "-c", "import moto.server"], capture_output=True).returncode:
-        subprocess.run([python, "-m", "pip", "install", "-q", "moto[server]>=5.2.5"], check=True)
-    return python
-
-
-@contextmanager
-def s3_server() -> Iterator[None]:
-    """An S3 server with an empty bucket."""
-    from pyarrow import fs
-
-    command = [server_python(), "-m", "moto.server", "-H", ADDRESS, "-p", str(PORT)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        files, _ = fs.FileSystem.from_uri(f"{url_at(PORT)}&allow_bucket_creation=true")
-        for _ in range(100):
-            with suppress(OSError):
-                files.create_dir(BUCKET)
-                break
-            time.sleep(0.2)
-        yield
-    finally:
-        server.terminate()
-        server.wait()
 
 
 @contextmanager
@@ -103,7 +69,7 @@ def held(lock: str | None) -> Iterator[None]:
 def record_part(service: Service, folder: Path, seconds: float, kills: bool, number: int) -> None:
     """Records a program for so long; then its recorder is killed, or the program ends."""
     out, err = folder / f"{service.name}{number}.out", folder / f"{service.name}{number}.err"
-    words = [*tool("scalene-record"), "-o", url_at(PROXY_PORT), "--spool", folder / "spool", *OPTIONS]
+    words = [*tool("scalene-record"), "-o", url_at(PROXY_PORT, BUCKET), "--spool", folder / "spool", *OPTIONS]
     words += ["--label", f"service={service.name}", "--python", sys.executable, target("always_on")]
     words.append(str(10 * seconds if kills else seconds))
     with out.open("wb") as stdout, err.open("wb") as stderr:
@@ -163,7 +129,7 @@ def read_trace(path: Path) -> Trace:
 
 def traces_of(folder: Path) -> list[Trace]:
     """All objects of the bucket."""
-    fleet, paths = RemoteFleet(url_at(PORT)), []
+    fleet, paths = RemoteFleet(url_at(PORT, BUCKET)), []
     folder.mkdir()
     for number, each in enumerate(fleet.traces()):
         path = folder / f"{number}.parquet"
@@ -175,7 +141,7 @@ def traces_of(folder: Path) -> list[Trace]:
 
 def ask(folder: Path, *words: str) -> dict[str, Any]:
     env = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
-    done = run([*tool("scalene-analyze"), "fleet", *words, "--json", url_at(PORT)], timeout_s=600, env=env)
+    done = run([*tool("scalene-analyze"), "fleet", *words, "--json", url_at(PORT, BUCKET)], timeout_s=600, env=env)
     assert done.status == 0, done.stderr.decode()
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -189,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--print-only", action="store_true", help="write no result file")
     options = parser.parse_args(arguments)
     killed, steady = Service("killed"), Service("steady")
-    with TemporaryDirectory(prefix="scalene-bucket-") as name, s3_server():
+    with TemporaryDirectory(prefix="scalene-bucket-") as name, s3_server(PORT, BUCKET):
         folder, proxy = Path(name), UnsteadyProxy(PROXY_PORT, PORT)
         for number in range(PARTS):
             with held(options.lock):
@@ -207,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     job.join()
         proxy.on()
         (waiting,) = (folder / "spool").iterdir()
-        command = [*tool("scalene-record"), "-o", url_at(PROXY_PORT), "--recover", waiting]
+        command = [*tool("scalene-record"), "-o", url_at(PROXY_PORT, BUCKET), "--recover", waiting]
         recovered = run(command, timeout_s=300)
         left = [each.name for each in waiting.rglob("*") if not each.is_dir()]
         found = traces_of(folder / "fetched")

@@ -34,14 +34,14 @@ from tests.support.dated_results import write_result
 from tests.support.fleets import NOT_ASKED, forged, replaced, write_fleet
 from tests.support.paths import ROOT
 from tests.support.recording import record
+from tests.support.s3_server import ADDRESS, HOME, s3_server, server_python, url_at
 from tests.support.simulated_fleet import write_large
 
-HOME = ROOT / "build" / "fleet"
-PACKAGES = ("pyspark[connect]>=4.0", "sqlglot>=25", "moto[server]>=5.2.5")
+PACKAGES = ("pyspark[connect]>=4.0", "sqlglot>=25")
 MASTER = "local-cluster[2,1,1024]"
-ADDRESS, PORT, CONNECT_PORT = "127.0.0.1", 9124, 15_124
+PORT, CONNECT_PORT = 9124, 15_124
 CONNECT = f"sc://{ADDRESS}:{CONNECT_PORT}"
-URL = f"s3://key:secret@fleet/shop?endpoint_override={ADDRESS}:{PORT}&scheme=http&region=us-east-1"
+URL = url_at(PORT, "fleet")
 #: What a question needs besides the fleet.
 ARGUMENTS: dict[str, list[str]] = {
     "diff": ["--before", "version=1.4.0", "--after", "version=1.4.1"],
@@ -56,10 +56,7 @@ _DIGITS = 9
 
 def environment() -> Path:
     """The interpreter of an environment with Spark, the S3 server and this package."""
-    python = HOME / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+    python = server_python(PACKAGES)
     here = subprocess.run(
         [sys.executable, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
         capture_output=True, text=True, check=True,
@@ -166,33 +163,6 @@ def spark_server(python: Path, logs: Path) -> Iterator[int]:
             server.wait()
 
 
-@contextmanager
-def s3_server(python: Path, files: Path) -> Iterator[None]:
-    """An S3 server with the traces of a fleet in its bucket."""
-    server = subprocess.Popen(
-        [python, "-m", "moto.server", "-H", ADDRESS, "-p", str(PORT)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        from pyarrow import fs
-
-        filesystem, root = fs.FileSystem.from_uri(f"{URL}&allow_bucket_creation=true")
-        for _ in range(100):
-            try:
-                filesystem.create_dir(root.partition("/")[0])
-                break
-            except OSError:
-                time.sleep(0.2)
-        for path in sorted(files.rglob("*.parquet")):
-            if "_fleet" not in path.parts:
-                with filesystem.open_output_stream(f"{root}/{path.relative_to(files)}") as stream:
-                    stream.write(path.read_bytes())
-        yield
-    finally:
-        server.terminate()
-        server.wait()
-
-
 def of_many_hosts(python: Path, written: str | None, hosts: int, name: str) -> int:
     """Asks for the report over the summaries of so many hosts here and on Spark. ``written``: a folder with them; ``name``: a
     folder for what is made. Writes the result."""
@@ -272,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             spark = answers(python, invented, "--engine", CONNECT, env=env)
         alone = rounded(json.loads(ask(python, "fleet", "report", "--json", "--engine", MASTER, invented, env=env)))
         is_named = names_the_damaged(python, invented, env)
-        with s3_server(python, folder):
+        with s3_server(PORT, "fleet", folder):
             ask(python, "fleet", "index", URL, env=env)
             s3 = answers(python, URL, env=env)
     checks = [(f"{name}, made on Spark", here[name][0], mapped[name][0]) for name in OF_SUMS]

@@ -19,13 +19,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from overhead import LOOP, PROGRAMS, script
-from support.environments import ROOT, Spread, environment, save, spread, tool, version_of
-
-sys.path.insert(0, str(ROOT))
-
-from tests.long.bucket import PORT, s3_server, url_at
+from support.environments import Spread, environment, save, spread, tool, version_of
+from tests.support.s3_server import s3_server, url_at
 
 _WAYS = ("bare", "file", "bucket")
+_PORT, _BUCKET = 9524, "sending"
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,16 @@ def run(way: str, python: Path, command: list[str], folder: Path) -> dict[str, A
     result = folder / "told.json"
     options = ["-o", str(folder / "t.parquet")]
     if way == "bucket":
-        options = ["-o", url_at(PORT), "--rotate", "2s", "--spool", str(folder / "spool"), "--label", "service=sending"]
+        options = [
+            "-o",
+            url_at(_PORT, _BUCKET),
+            "--rotate",
+            "2s",
+            "--spool",
+            str(folder / "spool"),
+            "--label",
+            "service=sending",
+        ]
     recorder = [tool("scalene-record"), *options, "--python", str(python)]
     line = [*(recorder if way != "bare" else [str(python)]), str(LOOP), str(result), *command]
     done = subprocess.run(line, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
@@ -57,9 +64,11 @@ def run(way: str, python: Path, command: list[str], folder: Path) -> dict[str, A
 
 def sent() -> int:
     """How many traces the bucket has."""
-    from scalene_trace.formats.fleet.remote import RemoteFleet
+    from pyarrow import fs
 
-    return len(list(RemoteFleet(url_at(PORT)).traces()))
+    files, root = fs.FileSystem.from_uri(url_at(_PORT, _BUCKET))
+    found = files.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True))
+    return sum(each.path.endswith(".parquet") for each in found)
 
 
 def measure(program: str, python: Path, rounds: int, seconds: float) -> Row:
@@ -92,7 +101,7 @@ def line_of(row: Row) -> str:
 def main() -> int:
     """Measures and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default="3.11.7", help="default: %(default)s")
+    parser.add_argument("--python", help="interpreter to measure (default: the one running)")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=["pprint", "async_tree_io"], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10, help="of a run (default: %(default)s)")
@@ -102,11 +111,11 @@ def main() -> int:
     head = f"{'program':24} {'bare s':>6} " + " ".join(f"{each:>24}" for each in columns) + f" {'traces':>6}"
     rows = []
     print(head)
-    with s3_server():
+    with s3_server(_PORT, _BUCKET):
         for program in asked.programs:
             rows.append(measure(program, python, asked.rounds, asked.seconds))
             print(line_of(rows[-1]), flush=True)
-    facts = {"python": version_of(python), "rounds": asked.rounds, "rows": [asdict(row) for row in rows]}
+    facts = {"python": version_of(str(python)), "rounds": asked.rounds, "rows": [asdict(row) for row in rows]}
     save("sending", facts, "\n".join([head, "-" * len(head), *map(line_of, rows)]))
     return 0
 
