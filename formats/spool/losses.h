@@ -65,3 +65,5 @@ LOSS(copies_diverted, loss, "when a recording that had begun paused was resumed,
 LOSS(attached_polled, info, "processes were attached to and observed from outside: lines are sampled, but Python's and native time are not told apart, and of each line it is uncertain what part is kernel time")
 LOSS(attached_unseen, loss, "milliseconds of CPU time of attached processes were used by threads and children that had ended before they were observed, or after they were observed last: they are in no figure")
 LOSS(attached_missed, loss, "children of attached processes were not recorded: they run in a container, may not be read, or there were too few descriptors")
+LOSS(labels_off, loss, "labels of requests (scalene_trace.recorder.label) could not be found in a process: its context variables are laid out in another way, or the build of Python is not supported; its samples have no label")
+LOSS(labels_unread, loss, "labels of waiting threads or suspended tasks could not be read at the time; their time is kept without a label")

@@ -187,7 +187,9 @@ struct record_memory {
   uint64_t python_allocated_bytes; /* the part of allocated_bytes that went through Python's allocators */
 };
 
-/* One frame of a stack. hash = mix(parent, code, instruction), so equal hashes mean equal nodes. Records may repeat. */
+/* One frame of a stack. hash = mix(parent, code, instruction), so equal hashes mean equal nodes. With a label, it is the
+ * innermost frame of stacks that have the label: hash = mix(hash of the same without, label), and it is no node's parent.
+ * Records may repeat. */
 struct record_node {
   uint32_t head;
   uint32_t thread;
@@ -196,7 +198,8 @@ struct record_node {
   uint64_t code;       /* hash of a code record */
   int32_t instruction; /* index in 2-byte units into the bytecode */
   uint32_t truncated;  /* 1 = outermost node of a stack whose callers exceeded the depth limit */
-  uint64_t reserved[3];
+  uint64_t label;      /* hash of a type record: NAME=VALUE of each label, separated by NUL; 0 = none */
+  uint64_t reserved[2];
 };
 
 #define NATIVE_GAP 1 /* functions between this one and its parent, or outer ones, may be missing */
@@ -353,7 +356,7 @@ struct record_note {
   uint64_t reserved[2];
 };
 
-/* A name of a Python type (tp_name), of asyncio tasks, or of threads. Payload: the name in UTF-8. Records may repeat. */
+/* A name of a Python type (tp_name), of asyncio tasks, or of threads, or labels. Payload: the text in UTF-8. Records may repeat. */
 struct record_type {
   uint32_t head;
   uint32_t thread;

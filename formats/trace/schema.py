@@ -19,7 +19,7 @@ from .native_kinds import NATIVE_KINDS
 from .process_kinds import PROCESS_KINDS
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 10
+FORMAT_MINOR = 11
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -353,6 +353,13 @@ KINDS: tuple[Kind, ...] = (
             ),
             Column("locations", "list<int32>", "", "location ids, innermost frame first"),
             Column("truncated", "bool", "", "deeper than the limit: the outermost frames are missing"),
+            Column(
+                "labels",
+                "list<string>",
+                "",
+                "labels of the context in which it was running (scalene_trace.recorder.label), name=value each, by name: stacks that differ in them are different ones",
+                "none, not known, or recorded by an older version",
+            ),
         ),
     ),
     Kind(

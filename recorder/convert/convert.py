@@ -130,7 +130,7 @@ class Conversion:
         self._programs = _named_programs(survey, facts, commands, told)
         self._notebooks = notebooks_in(commands.values())
         self._nodes = read_nodes(survey.nodes, self._programs.codes, self._known.lines)
-        self._stacks = resolve_stacks(self._nodes, survey.stacks)
+        self._stacks = resolve_stacks(self._nodes, survey.stacks, survey.types)
         self._module_ids = ModuleIds()
         self._native = native_frames(survey.natives, survey.native_stacks, survey.modules, self._module_ids)
         self._allocations = Allocations(survey, self._stacks, self._native)

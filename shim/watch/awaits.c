@@ -13,6 +13,7 @@
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
 #include "watch/asyncio.h"
+#include "watch/reading/labels.h"
 #include "watch/reading/observation.h"
 #include "watch/reading/places.h"
 #include "watch/reading/proc.h"
@@ -39,6 +40,7 @@ struct walk {
   uint64_t place;    /* hash of code and instructions: the same = the same place in the program */
 };
 static struct walk walks[TASKS_AT_ONCE];
+static uint64_t labels[TASKS_AT_ONCE]; /* hashes of their labels; 0 = none */
 static char objects[TASKS_AT_ONCE * OBJECT_BYTES], frames[TASKS_AT_ONCE * FRAME_BYTES];
 
 static uint64_t mixed(uint64_t hash, uint64_t value) { return dictionary_node_hash(hash, value, 0); }
@@ -230,6 +232,7 @@ static void interpret_task(struct process *process, struct task_observation *obs
   if (!observation->thread) return; /* no thread runs the task's loop */
   observation->coroutine = word_at(bytes, at);
   observation->name_object = word_at(bytes, at + 8);
+  observation->context = word_at(bytes, at + 16);
   observation->state = TASK_RUNNING;
 }
 
@@ -239,7 +242,7 @@ static void read_tasks(struct process *process, struct task_observation *observa
     from[i] = observations[i].task;
     if (from[i] && !process->asyncio.coroutine_at) asyncio_coroutine_at(process, from[i]);
   }
-  size_t size = (size_t)process->asyncio.coroutine_at + 16;
+  size_t size = (size_t)process->asyncio.coroutine_at + 24;
   if (size > TASK_BYTES || count <= 0) return;
   remote_read_each(frames, from, count, size);
   for (int i = 0; i < count; i++) {
@@ -258,11 +261,26 @@ static void check_names(struct task_observation *observations, int count) {
 
 /* ---- all of it ---- */
 
+/* The name of a task is followed by its context. */
+static void read_labels(struct process *process, struct task_observation *observations, int count) {
+  uintptr_t contexts[TASKS_AT_ONCE];
+  if (!process->labels.variable) return;
+  for (int i = 0; i < count; i++) contexts[i] = observations[i].state == TASK_SUSPENDED ? observations[i].context : 0;
+  labels_read(&process->labels, &process->asyncio.kinds, contexts, count, labels);
+  for (int i = 0; i < count; i++) {
+    if (!labels[i]) continue;
+    walks[i].identity = mixed(walks[i].identity, labels[i]);
+    walks[i].place = mixed(walks[i].place, labels[i]);
+  }
+}
+
 static void observe_all(struct process *process, const uintptr_t *references, struct task_observation *observations,
                         int count, int64_t now_ns) {
+  memset(labels, 0, sizeof labels);
   read_references(process, references, observations, count);
   read_tasks(process, observations, count, now_ns);
   walk_in(process, observations, count);
+  read_labels(process, observations, count);
 }
 
 void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
@@ -281,7 +299,9 @@ void awaits_read(struct process *process, const uintptr_t *references, struct ta
       observations[i].state = TASK_SUSPENDED;
       loss_add(LOSS_tasks_torn);
     } else if (observations[i].state == TASK_SUSPENDED) {
+      target.label = labels[i];
       places_stack(walks[i].place, walks[i].last, observations[i].truncated, &observations[i].stack);
     }
   }
+  target.label = 0;
 }

@@ -15,6 +15,8 @@
 #include "shared/stacks/scratch.h"
 #include "shared/stacks/target.h"
 #include "shared/words.h"
+#include "watch/asyncio.h"
+#include "watch/reading/labels.h"
 #include "watch/reading/remote.h"
 #include "watch/threads.h"
 
@@ -54,8 +56,11 @@ bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process_reads_by(thread), process->challenge);
   if (process->runtime != thread->entry.runtime) choose_layout(thread);
-  target = (struct stack_target){process->layout, thread->entry.code_type, process->id, thread->entry.python_version,
-                                 thread->entry.thread};
+  target = (struct stack_target){.layout = process->layout,
+                                 .code_type = thread->entry.code_type,
+                                 .salt = process->id,
+                                 .version = thread->entry.python_version,
+                                 .thread = thread->entry.thread};
   return target.layout != NULL;
 }
 
@@ -160,6 +165,12 @@ uintptr_t stack_state(struct watched *thread, int64_t now_ns) {
   return thread->state;
 }
 
+void stack_search_labels(struct watched *thread, int64_t now_ns) {
+  struct process *process = thread->process;
+  if (!labels_search_due(&process->labels, now_ns) || process->layout->object_header) return;
+  labels_search(&process->labels, &process->asyncio.kinds, asyncio_modules(process, thread->entry.runtime), now_ns);
+}
+
 /* ---- the frames ---- */
 
 static const char *frame_at(uintptr_t address) {
@@ -207,6 +218,16 @@ static bool read_state(struct watched *thread, char *state) {
   return false;
 }
 
+/* Returns the hash of the label in the thread's context; 0 = none. */
+static uint64_t label_of(struct watched *thread, const char *state) {
+  struct process *process = thread->process;
+  uint64_t label = 0;
+  uintptr_t context = word_at(state, target.layout->tstate_context);
+  stack_search_labels(thread, clock_now_ns());
+  if (process->labels.variable) labels_read(&process->labels, &process->asyncio.kinds, &context, 1, &label);
+  return label;
+}
+
 static bool walk(struct watched *thread, uint64_t *hash) {
   char state[STATE_BYTES];
   bool truncated = false;
@@ -215,6 +236,7 @@ static bool walk(struct watched *thread, uint64_t *hash) {
   read_chunk(state, frame);
   if (!collect(frame, &truncated) || !chain_verify(&target, &scratch)) return false;
   if (truncated) loss_add(LOSS_deep_stack);
+  target.label = scratch.frames ? label_of(thread, state) : 0;
   *hash = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
   return true;
 }

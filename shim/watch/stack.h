@@ -19,6 +19,8 @@ bool stack_may_find_state(const struct watched *thread, int64_t now_ns);
 /* Returns the address of the thread's PyThreadState, and searches for it if it is unknown; 0 = not found. `now_ns`
  * limits how often it searches. */
 uintptr_t stack_state(struct watched *thread, int64_t now_ns);
+/* Searches for the variable that holds the labels of the thread's process (process.labels), if that is due. */
+void stack_search_labels(struct watched *thread, int64_t now_ns);
 
 #pragma GCC visibility pop
 

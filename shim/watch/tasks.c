@@ -509,6 +509,7 @@ static bool may_poll(struct process *process) {
 
 static bool find(struct process *process, struct task_polls *polls, int64_t now_ns) {
   uintptr_t runtime = process->threads->entry.runtime;
+  stack_search_labels(process->threads, now_ns);
   if (!are_greenlets(process, polls)) return asyncio_find(process, runtime, now_ns);
   return greenlets_find(&process->greenlets, &process->asyncio.kinds, asyncio_modules(process, runtime), now_ns);
 }

@@ -15,6 +15,7 @@
 #include "watch/attached/attached.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
+#include "watch/reading/labels.h"
 #include "watch/reading/proc.h"
 #include "watch/thread_names.h"
 
@@ -81,6 +82,7 @@ struct process {
   int64_t searched_ns;            /* when its thread states were last searched for */
   int tid_place; /* offset of a thread's id from Python's ident, in an attached process; 0 = it was not found yet */
   struct asyncio asyncio;
+  struct label_source labels;
   struct greenlets greenlets;
   struct thread_names thread_names;
   struct remote_images images;

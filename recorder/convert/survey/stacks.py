@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -16,6 +16,7 @@ from ....formats.cpython.linetable import NO_LINE, Encoded, LineTable, line_tabl
 from ....formats.cpython.opcodes import instruction_set
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.columns import Lists
+from ....formats.trace.text import storable
 from ..keyed.by_key import Ints, Masked, ids_of, index_of
 from .columns import rows_by_key
 
@@ -24,6 +25,12 @@ Location = tuple[str, str, int, int]  #: file, function, first line, line
 
 #: Stands for a frame whose code object is not in the spool.
 UNKNOWN_CODE = CodeObject(0, 0, "<not recorded>", "<not recorded>", b"", b"")
+
+#: Stands for labels whose text is not in the spool.
+UNKNOWN_LABEL = "not_recorded=1"
+
+#: Locations (int32 as bytes), whether outer frames are missing, hash of the label.
+_Chain = tuple[bytes, bool, int]
 
 _RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
 
@@ -35,6 +42,7 @@ _LOST_PARENT = -2
 #: A deeper chain is a cycle in a damaged spool: the shim's own limit is far lower.
 _DEEPEST = 8192
 _STACKS_AT_A_TIME = 4096
+_MOST_LABELS = 64
 #: Of line tables that are kept while a program runs.
 _MOST_LINE_BYTES = 64 << 20
 _LINE_TABLE_BYTES = 600  # of one table beside its contents
@@ -44,7 +52,8 @@ _LINE_TABLE_BYTES = 600  # of one table beside its contents
 class Nodes:
     """The distinct nodes, sorted by hash. All arrays have one element for each node. ``parent``: index of the parent node,
     -1 = outermost, -2 = not in the spool; ``code``: index into ``codes``; ``instruction``: code unit; ``truncated``: outer
-    frames are missing; ``location``: index into ``locations``."""
+    frames are missing; ``location``: index into ``locations``; ``label``: hash of the label of stacks with this innermost
+    node, 0 = none."""
 
     hashes: Hashes
     parent: Ints
@@ -52,6 +61,7 @@ class Nodes:
     instruction: Ints
     truncated: npt.NDArray[np.bool_]
     location: Ints
+    label: Hashes
     codes: list[CodeObject]
     locations: list[Location]
 
@@ -130,7 +140,7 @@ def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject], know
     lines = _lines(objects, code, instruction, known or Lines())
     location, locations = _locations(objects, code, lines)
     truncated = records["truncated"] != 0
-    return Nodes(hashes, parent, code, instruction, truncated, location, objects, locations)
+    return Nodes(hashes, parent, code, instruction, truncated, location, records["label"], objects, locations)
 
 
 def _lines(objects: list[CodeObject], code: Ints, instruction: Ints, known: Lines) -> Ints:
@@ -183,20 +193,22 @@ def unknown_instructions(nodes: Nodes) -> int:
     return sum(instruction_set(each.python_version) is None for each in nodes.codes if each is not UNKNOWN_CODE)
 
 
-def resolve_stacks(nodes: Nodes, wanted: Hashes) -> Stacks:
-    """The stacks of the node hashes ``wanted``. Equal chains of locations are one stack."""
+def resolve_stacks(nodes: Nodes, wanted: Hashes, texts: Mapping[int, str]) -> Stacks:
+    """The stacks of the node hashes ``wanted``. Equal chains of locations with equal labels are one stack. ``texts``: those of
+    labels, by hash."""
     hashes = np.unique(wanted)
     index = nodes.index_of(hashes)
     ids = np.zeros(len(hashes), np.int64)
-    known: dict[tuple[bytes, bool], int] = {}
+    known: dict[_Chain, int] = {}
     unresolved = int(np.count_nonzero(index < 0))
     for at in range(0, len(hashes), _STACKS_AT_A_TIME):
         block = index[at : at + _STACKS_AT_A_TIME]
         chains, truncated, lost = _chains(nodes, block)
         unresolved += lost
         for row in np.flatnonzero(block >= 0).tolist():
-            ids[at + row] = known.setdefault((chains[row], bool(truncated[row])), len(known) + 1)
-    return _stack_table(nodes, hashes, ids, known, unresolved)
+            chain = chains[row], bool(truncated[row]), int(nodes.label[block[row]])
+            ids[at + row] = known.setdefault(chain, len(known) + 1)
+    return _stack_table(nodes, hashes, ids, known, unresolved, texts)
 
 
 def _chains(nodes: Nodes, start: Ints) -> tuple[list[bytes], npt.NDArray[np.bool_], int]:
@@ -219,9 +231,9 @@ def _chains(nodes: Nodes, start: Ints) -> tuple[list[bytes], npt.NDArray[np.bool
 
 
 def _stack_table(
-    nodes: Nodes, hashes: Hashes, ids: Ints, known: dict[tuple[bytes, bool], int], unresolved: int
+    nodes: Nodes, hashes: Hashes, ids: Ints, known: dict[_Chain, int], unresolved: int, texts: Mapping[int, str]
 ) -> Stacks:
-    chains = [np.frombuffer(chain, np.int32) for chain, _ in known]
+    chains = [np.frombuffer(chain, np.int32) for chain, *_ in known]
     parts = [_location_bytes(location) for location in nodes.locations]
     digests = [blake2b(b"".join(map(parts.__getitem__, each.tolist())), digest_size=8).digest() for each in chains]
     lengths = np.array([len(chain) for chain in chains], np.int64)
@@ -231,10 +243,18 @@ def _stack_table(
         "locations": Lists(
             np.concatenate([*chains, np.empty(0, np.int32)]), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         ),
-        "truncated": [truncated for _, truncated in known],
+        "truncated": [truncated for _, truncated, _ in known],
+        "labels": [labels_in(texts.get(label, UNKNOWN_LABEL)) if label else None for *_, label in known],
     }
     innermost = np.array([chain[0] for chain in chains], np.int64)
     return Stacks(hashes, ids, table, innermost, unresolved)
+
+
+def labels_in(text: str) -> list[str]:
+    """The labels in a text of the spool: NAME=VALUE each, by name. What the recorder's own module does not write (a program may
+    write anything) is left out."""
+    pairs = (storable(each) for each in text.split("\0")[:_MOST_LABELS])
+    return sorted({each for each in pairs if each.find("=") > 0 and each.isprintable()})
 
 
 def _location_bytes(location: Location) -> bytes:

@@ -9,6 +9,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
 #include "inside/native/evidence.h"
+#include "inside/python/labels.h"
 #include "inside/python/python.h"
 #include "inside/stacks/chunks.h"
 #include "inside/stacks/codes.h"
@@ -166,8 +167,12 @@ static bool walk_with_retries(const struct stack_target *target, const char *sta
   return false;
 }
 
-static struct stack_target own_target(void) {
-  return (struct stack_target){python_layout, python_symbols.code_type, 0, python_version, this_thread.id};
+static struct stack_target own_target(const char *state) {
+  return (struct stack_target){.layout = python_layout,
+                               .code_type = python_symbols.code_type,
+                               .version = python_version,
+                               .thread = this_thread.id,
+                               .label = labels_current(state)};
 }
 
 void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struct scratch *scratch,
@@ -176,7 +181,7 @@ void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struc
   *out = (struct python_stack){.hash = 0, .flags = 0};
   memset(out->opcodes, 255, sizeof out->opcodes);
   if (!thread_state || !python_layout || !scratch) return;
-  struct stack_target target = own_target();
+  struct stack_target target = own_target(thread_state);
   out->flags = gc_flag(thread_state);
   if (!walk_with_retries(&target, thread_state, eval_frame, sp, scratch, &truncated)) {
     out->flags |= TICK_TORN;
@@ -208,7 +213,7 @@ static uint64_t verified_stack(void *state) {
 uint64_t frames_current(void) {
   char *state = python_layout ? python_thread_state() : NULL;
   if (!state) return 0;
-  struct stack_target target = own_target();
+  struct stack_target target = own_target(state);
   uint64_t stack = recent_stack(&target, state, innermost_frame(state, PUBLISHED, 0));
   return stack ? stack : verified_stack(state);
 }

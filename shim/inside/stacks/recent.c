@@ -211,21 +211,31 @@ static bool name_fresh(const struct stack_target *target, struct memory *memory,
   return true;
 }
 
+static struct record_node node_of(const struct stack_target *target, const struct memory *memory, uint32_t index) {
+  const struct frame_entry *entry = &memory->frame[index].entry;
+  return (struct record_node){.thread = target->thread,
+                              .hash = entry->node,
+                              .parent = index ? memory->frame[index - 1].entry.node : 0,
+                              .code = entry->hash,
+                              .instruction = entry->instruction};
+}
+
 /* Writes the nodes that may not be in the spool, parents first. Their code objects are known, so they are there. */
 static bool write_nodes(const struct stack_target *target, const struct memory *memory) {
-  uint64_t parent = 0;
   for (uint32_t i = 0; i < memory->depth; i++) {
-    const struct frame_entry *entry = &memory->frame[i].entry;
-    struct record_node node = {.thread = target->thread,
-                               .hash = entry->node,
-                               .parent = parent,
-                               .code = entry->hash,
-                               .instruction = entry->instruction};
-    bool begins = entry->node == parent; /* it is still being set up, and has no node of its own */
+    struct record_node node = node_of(target, memory, i);
+    bool begins = node.hash == node.parent; /* it is still being set up, and has no node of its own */
     if (!begins && !dictionary_node_known(node.hash) && !dictionary_node_write(&node)) return false;
-    parent = entry->node;
   }
   return true;
+}
+
+/* The node with the label is that of the innermost frame that is not being set up any more. */
+static uint64_t with_label(const struct stack_target *target, const struct memory *memory) {
+  struct record_node node = node_of(target, memory, memory->depth - 1);
+  for (uint32_t i = memory->depth; target->label && i-- > 0 && node.hash == node.parent;)
+    node = node_of(target, memory, i);
+  return target->label && node.hash ? dictionary_labelled(&node, target->label) : node.hash;
 }
 
 static uint64_t read_stack(const struct stack_target *target, const char *state, uintptr_t innermost,
@@ -237,7 +247,7 @@ static uint64_t read_stack(const struct stack_target *target, const char *state,
   struct walk walk = {.left = memory->depth};
   if (!compare(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
   uint64_t node = memory->frame[memory->depth - 1].entry.node;
-  return dictionary_node_known(node) || write_nodes(target, memory) ? node : 0;
+  return dictionary_node_known(node) || write_nodes(target, memory) ? with_label(target, memory) : 0;
 }
 
 uint64_t recent_stack(const struct stack_target *target, const char *state, uintptr_t innermost) {

@@ -118,6 +118,18 @@ bool chain_verify(const struct stack_target *target, struct scratch *scratch) {
 
 /* ---- nodes ---- */
 
+static struct record_node node_of(const struct stack_target *target, const struct scratch *scratch, uint32_t index,
+                                  bool truncated) {
+  const struct frame_entry *entry = &scratch->entry[index];
+  bool is_outermost = index + 1 == scratch->frames;
+  return (struct record_node){.thread = target->thread,
+                              .hash = entry->node,
+                              .parent = is_outermost ? 0 : scratch->entry[index + 1].node,
+                              .code = entry->hash,
+                              .instruction = entry->instruction,
+                              .truncated = truncated && is_outermost};
+}
+
 /* Hashes the nodes from the outermost frame inwards. If the innermost node is known, so are its parents; else writes
  * those that are new, parents first. */
 uint64_t chain_intern(const struct stack_target *target, struct scratch *scratch, bool truncated) {
@@ -126,18 +138,12 @@ uint64_t chain_intern(const struct stack_target *target, struct scratch *scratch
     struct frame_entry *entry = &scratch->entry[i];
     hash = entry->node = dictionary_node_hash(hash, entry->hash, entry->instruction);
   }
-  if (!hash || dictionary_node_known(hash)) return hash;
-  uint64_t parent = 0;
-  for (uint32_t i = scratch->frames; i-- > 0;) {
-    struct frame_entry *entry = &scratch->entry[i];
-    struct record_node node = {.thread = target->thread,
-                               .hash = entry->node,
-                               .parent = parent,
-                               .code = entry->hash,
-                               .instruction = entry->instruction,
-                               .truncated = truncated && parent == 0};
+  if (!hash) return 0;
+  for (uint32_t i = dictionary_node_known(hash) ? 0 : scratch->frames; i-- > 0;) {
+    struct record_node node = node_of(target, scratch, i, truncated);
     if (!dictionary_node_known(node.hash) && !dictionary_node_write(&node)) return 0;
-    parent = node.hash;
   }
-  return hash;
+  if (!target->label) return hash;
+  struct record_node innermost = node_of(target, scratch, 0, truncated);
+  return dictionary_labelled(&innermost, target->label);
 }

@@ -282,3 +282,10 @@ bool dictionary_node_write(const struct record_node *node) {
   atomic_store_explicit(&node_cache[node->hash % NODE_CACHE], node->hash, memory_order_relaxed);
   return true;
 }
+
+uint64_t dictionary_labelled(const struct record_node *innermost, uint64_t label) {
+  struct record_node node = *innermost;
+  node.hash = hash_not_zero(hash_pair(innermost->hash, label));
+  node.label = label;
+  return dictionary_node_known(node.hash) || dictionary_node_write(&node) ? node.hash : 0;
+}

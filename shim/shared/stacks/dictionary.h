@@ -33,6 +33,9 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 bool dictionary_node_known(uint64_t hash);
 /* Writes one node. False = it was lost. Context: signal. */
 bool dictionary_node_write(const struct record_node *node);
+/* Returns the hash of the stack whose innermost node this is, with a label, and writes its node if it is new; 0 = that was
+ * lost. Context: signal. */
+uint64_t dictionary_labelled(const struct record_node *innermost, uint64_t label);
 
 #pragma GCC visibility pop
 

@@ -44,6 +44,7 @@ struct python_layout {
   int runtime_interpreters; /* _PyRuntime: interpreters.head */
   int interp_modules;       /* PyInterpreterState: the dict of modules */
   int tstate_dict;          /* PyThreadState: its dict, which holds the running event loop up to 3.12 */
+  int tstate_context;       /* PyThreadState: the current context of context variables */
   int tstate_loop;          /* PyThreadState: the running event loop; -1 = it is in the dict */
   int generator_frame;      /* generators and coroutines: the frame; 3.10: a pointer to it */
   int generator_state;      /* int8 that says whether the generator is suspended; 3.10: a field of the frame */

@@ -13,6 +13,7 @@ struct stack_target {
   uint64_t salt;       /* distinguishes addresses of different processes; 0 in the shim, which reads only its own */
   uint32_t version;    /* PY_VERSION_HEX */
   uint32_t thread;     /* id of the thread that the records name */
+  uint64_t label;      /* hash of the label that stacks get (objects/labels.h); 0 = none */
 };
 
 #endif

@@ -35,6 +35,7 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 }
 bool dictionary_node_known(uint64_t hash) { return hash; }
 bool dictionary_node_write(const struct record_node *node) { return node; }
+uint64_t dictionary_labelled(const struct record_node *innermost, uint64_t label) { return innermost->hash ^ label; }
 
 /* ---- an invented interpreter ---- */
 

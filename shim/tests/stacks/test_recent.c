@@ -45,6 +45,11 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 bool dictionary_node_known(uint64_t hash) { return hash && !node_is_missing; }
 static struct record_node written[8];
 static int nodes_written;
+static struct record_node labelled;
+uint64_t dictionary_labelled(const struct record_node *innermost, uint64_t label) {
+  labelled = *innermost;
+  return innermost->hash ^ label;
+}
 bool dictionary_node_write(const struct record_node *node) {
   if (node_is_missing > 1) return false;
   written[nodes_written++ % 8] = *node;
@@ -209,6 +214,21 @@ static void test_a_frame_that_is_set_up_belongs_to_its_caller(void) {
   verify(0, 2);
   check(named(lay_out(begins, 2)) == hash_of(caller, 1));
   check(named(lay_out(begins, 2)) == hash_of(caller, 1));
+}
+
+/* With a label, the node is another one: that of the innermost frame, or of its caller while it is being set up. */
+static void test_a_label_makes_another_node_of_the_innermost_frame(void) {
+  static const int frames[][2] = {{0, 5}, {1, 7}, {2, 1}};
+  struct stack_target with_label = target;
+  with_label.label = 1234;
+  begin();
+  verify(0, 3);
+  uintptr_t innermost = lay_out(frames, 3);
+  check(named(innermost) == hash_of(frames, 2));
+  check(recent_stack(&with_label, (const char *)state, innermost) == (hash_of(frames, 2) ^ 1234));
+  check(labelled.hash == hash_of(frames, 2) && labelled.parent == hash_of(frames, 1) && labelled.instruction == 7);
+  check(labelled.code == hash_pair(code(1), name_of_code));
+  check(named(innermost) == hash_of(frames, 2));
 }
 
 static void test_freed_and_allocated_addresses_are_no_longer_known(void) {
@@ -405,6 +425,7 @@ int main(void) {
   test_only_what_changed_is_named_again();
   test_random_changes_give_the_names_of_whole_stacks();
   test_a_frame_that_is_set_up_belongs_to_its_caller();
+  test_a_label_makes_another_node_of_the_innermost_frame();
   test_freed_and_allocated_addresses_are_no_longer_known();
   test_broken_chains_are_refused();
   test_frames_elsewhere_are_read_plainly_only_if_they_are_mapped();

@@ -28,10 +28,13 @@
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/target.h"
+#include "shared/objects/labels.h"
 #include "tests/check.h"
 #include "tests/shared/published.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/greenlets/pools.h"
+#include "watch/reading/labels.h"
+#include "watch/reading/observation.h"
 #include "watch/reading/remote.h"
 #include "watch/threads.h"
 
@@ -40,7 +43,7 @@
 #define WORLD ((uintptr_t)0x510000000000) /* the memory of the process, at the same address here and there */
 #define WORLD_BYTES ((size_t)1 << 18)
 #define WORDS (WORLD_BYTES / 8)
-#define TYPES 16
+#define TYPES 19
 #define TYPE_BYTES 512
 #define TYPE_FLAGS 168
 #define FIXED_BYTES (TYPES * TYPE_BYTES + RUNTIME_BYTES) /* the types, and the beginning of a runtime of 3.14 */
@@ -74,11 +77,14 @@ static const char *const type_names[TYPES] = {"dict",
                                               "other",
                                               "frame",
                                               "greenlet.greenlet",
-                                              "Hub"};
+                                              "Hub",
+                                              "hamt_bitmap_node",
+                                              "hamt_array_node",
+                                              "hamt_collision_node"};
 
 static uintptr_t type_at(uint64_t number) { return WORLD + number * TYPE_BYTES; }
 #define CODE_TYPE (type_at(11))
-#define IDENT (WORLD + 8192) /* of all threads */
+#define IDENT (WORLD + TYPES * TYPE_BYTES) /* of all threads */
 
 static void put_types(void) {
   memset(world, 0, TYPES * TYPE_BYTES);
@@ -338,7 +344,7 @@ static uint32_t search_greenlets(const struct python_layout *layout) {
   struct kinds kinds = {0};
   uintptr_t states[POOL_BLOCKS];
   uint32_t seen = 0;
-  target = (struct stack_target){layout, CODE_TYPE, 1, layout->version << 16, 1};
+  target = (struct stack_target){layout, CODE_TYPE, 1, layout->version << 16, 1, 0};
   for (int polls = 0; polls < 4; polls++) {
     change_world(16);
     if (polls % 2 == 0) put_greenlets();
@@ -367,6 +373,60 @@ static void run_greenlets(int64_t rounds) {
   check(seen > 0);
 }
 
+/* An address in the memory that changes. */
+static uintptr_t somewhere(void) { return WORLD + 8 * draw(WORDS); }
+
+/* Tries that lead anywhere: nodes of random kinds, pairs with the variable or without, and values that are long or short. */
+static void put_tries(uintptr_t variable) {
+  for (int i = 0; i < 4096; i++) {
+    uint64_t *at = (uint64_t *)(world + FIXED_BYTES) + draw(WORDS - FIXED_BYTES / 8 - 8);
+    uint64_t size = draw(8) ? LABELS_MAGIC_BYTES + draw(64) : random_next(&random_state) >> draw(64);
+    at[1] = draw(4) ? type_at(16 + draw(3)) : somewhere();
+    at[2] = draw(2) ? size : somewhere();
+    at[3] = draw(2) ? somewhere() : random_next(&random_state);
+    at[4] = draw(4) ? (draw(2) ? variable : 0) : somewhere();
+    at[5] = somewhere();
+    if (draw(4) == 0) memcpy(at + 4, LABELS_MAGIC, LABELS_MAGIC_BYTES);
+  }
+}
+
+/* A context with a label, as it is in a program. Returns its address. */
+static uintptr_t put_label(uintptr_t variable) {
+  uintptr_t context = WORLD + FIXED_BYTES + 4096;
+  uint64_t *at = (uint64_t *)(world + FIXED_BYTES + 4096), *trie = at + 8, *node = at + 16, *value = at + 96;
+  at[3] = context + 64;
+  trie[2] = context + 128;
+  node[1] = type_at(16);
+  node[3] = UINT32_MAX;
+  for (int i = 0; i < 32; i++) node[4 + 2 * i] = variable, node[5 + 2 * i] = context + 768;
+  value[2] = LABELS_MAGIC_BYTES + 1 + draw(300);
+  memcpy(value + 4, LABELS_MAGIC, LABELS_MAGIC_BYTES);
+  return context;
+}
+
+/* Labels alone, in contexts anywhere, and in one that is right before the memory changes. Whether their texts can be written
+ * depends on what was done to the spool before. */
+static void run_labels(int64_t rounds) {
+  static struct python_layout room;
+  static uint64_t labels[TASKS_AT_ONCE];
+  uintptr_t contexts[TASKS_AT_ONCE];
+  struct kinds kinds = {0};
+  safe_read_of(children[0], 0);
+  for (int64_t i = 0; i < rounds; i++) {
+    int64_t began_cpu_ns = clock_thread_cpu_ns();
+    const struct python_layout *layout = pylayout_for(versions[draw(4)], world, &room);
+    struct label_source source = {.variable = somewhere(), .hash = random_next(&random_state)};
+    target = (struct stack_target){layout, CODE_TYPE, 1, layout->version << 16, 1, 0};
+    if (i % 8 == 0) offer();
+    put_tries(source.variable);
+    for (int at = 0; at < TASKS_AT_ONCE; at++) contexts[at] = draw(16) ? somewhere() : draw(5);
+    contexts[draw(TASKS_AT_ONCE)] = put_label(source.variable);
+    change_world(draw(64));
+    labels_read(&source, &kinds, contexts, TASKS_AT_ONCE, labels);
+    check_time(began_cpu_ns);
+  }
+}
+
 int main(int argc, char **argv) {
   int64_t seconds = argc > 1 ? atoll(argv[1]) : 3;
   uint64_t seed = argc > 2 ? (uint64_t)atoll(argv[2]) : 7;
@@ -384,6 +444,7 @@ int main(int argc, char **argv) {
   run(clock_now_ns() + seconds * 1000000000);
   kill(children[1], SIGSTOP); /* it would change what is searched */
   run_greenlets(20 * seconds);
+  run_labels(100 * seconds);
   for (int i = 0; i < 2; i++) kill(children[i], SIGKILL), waitpid(children[i], NULL, 0);
   return 0;
 }

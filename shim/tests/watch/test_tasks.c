@@ -42,6 +42,7 @@ static uintptr_t reference_of(int index) { return 8 * (65536 + (uintptr_t)index)
 static int in_set(void) { return layout.tstate_tasks < 0 ? tasks_there : in_lists; }
 
 bool stack_aim(struct watched *thread) { return thread != NULL; }
+void stack_search_labels(struct watched *thread, int64_t now_ns) { (void)thread, (void)now_ns; }
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   (void)runtime, (void)now_ns;
   process->asyncio.tasks = SET_ADDRESS;

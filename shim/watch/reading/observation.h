@@ -16,6 +16,7 @@ struct task_observation {
   uintptr_t task;        /* address of the object */
   uintptr_t coroutine;   /* that of its coroutine; of a greenlet: of its C++ object */
   uintptr_t name_object; /* that of its name; of a greenlet: of its dict of attributes */
+  uintptr_t context;     /* of a task: that of its context */
   uintptr_t stack_start; /* of a suspended greenlet: an address on the C stack of its thread */
   uint64_t name_check;   /* of a suspended task: changes if the name changes */
   uint64_t stack;        /* hash of its innermost node; 0 = none */

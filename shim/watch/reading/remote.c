@@ -80,6 +80,9 @@ static const struct {
     {"anext_awaitable", KIND_WRAPPER, false},
     {"frame", KIND_FRAME, false},
     {"greenlet.greenlet", KIND_GREENLET, false},
+    {"hamt_bitmap_node", KIND_TRIE_BITMAP, false},
+    {"hamt_array_node", KIND_TRIE_ARRAY, false},
+    {"hamt_collision_node", KIND_TRIE_COLLISION, false},
 };
 
 static enum kind kind_by_name(const char *type) {

@@ -26,6 +26,9 @@ enum kind {
   KIND_ASYNC_GENERATOR,
   KIND_FRAME,
   KIND_GREENLET,
+  KIND_TRIE_BITMAP, /* nodes of the trie of a context's variables */
+  KIND_TRIE_ARRAY,
+  KIND_TRIE_COLLISION,
   KIND_WRAPPER /* an awaitable that wraps another one, in its first field */
 };
 #define KINDS 64

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
-from tests.support.paths import PATIENCE_S, ROOT
+from tests.support.package_alone import package_alone
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     analyze,
     environment,
@@ -54,15 +55,6 @@ mark(Odd())
 mark("\\ud800\\n" + "x" * 5000)
 print(recording())
 """
-
-
-def package_alone(folder: Path) -> dict[str, str]:
-    """An environment in which any interpreter finds our package, and nothing else of this one's."""
-    (folder / "tree" / "scalene_trace").mkdir(parents=True)
-    root = ROOT
-    for name in ("recorder", "formats"):
-        (folder / "tree" / "scalene_trace" / name).symlink_to(root / name)
-    return {"PYTHONPATH": str(folder / "tree"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def test_a_program_marks_and_pauses_its_own_recording(python: Interpreter, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ MEMBERS = {
     "interp_gc": ("PyInterpreterState", "gc.collecting"),
     "tstate_interp": ("PyThreadState", "interp"),
     "tstate_dict": ("PyThreadState", "dict"),
+    "tstate_context": ("PyThreadState", "context"),
     "tstate_next": ("PyThreadState", "next"),
     "tstate_thread": ("PyThreadState", "thread_id"),
     "type_cached_keys": ("PyHeapTypeObject", "ht_cached_keys"),

@@ -11,7 +11,7 @@ COUNT_EVENTS = """
     spool_full torn_stack deep_stack scratch_busy unmapped_chunk perf_closed perf_silent bootstrap_exhausted
     alloc_table_full alloc_thinned types_unread waits_torn waits_unplaced waits_rare waits_impossible tasks_torn
     environment_lost process_slots unrecorded_static unrecorded_setuid unrecorded_image spool_space marks_left_out gpu_ticks
-    traces_given_up
+    traces_given_up labels_unread
 """
 #: Of processes and threads that go on; counted once in each, or as the most at once; or what later figures build on. Those of
 #: processes that were attached to are here too: such recordings do not rotate.
@@ -21,7 +21,7 @@ HOLD_ON = """
     waits_crowded tasks_unread tasks_crowded tasks_sampled tasks_rare greenlets_unread device_unhooked foreign_allocator
     rights_unannounced seccomp python_late python_second python_namespace python_direct python_unseen faults_unseen
     interval_widened images_crowded loop_unread free_threaded allocator_covered pools_unread copies_diverted
-    attached_polled attached_unseen attached_missed budget_exceeded arenas_only
+    attached_polled attached_unseen attached_missed budget_exceeded arenas_only labels_off
     rss_processes watcher_off gpu_off gpu_lost gpu_untold gpu_whole_device
 """
 #: What the conversion of each trace finds by itself, and what is told in the last one.
