@@ -192,10 +192,11 @@ def open(  # noqa: A001 (scalene_trace.analyze.open is the public name)
     exclude: Sequence[str] = (),
     all_files: bool = False,
     mark: str | None = None,
+    labels: Sequence[str] = (),
 ) -> Analysis:
     """Opens the traces at ``paths`` for analysis; figures of several traces are added up.
 
-    The other arguments select samples like the command-line options of the same names; times are seconds from the start of
+    The other arguments select samples like the command-line options of the same names (``labels``: NAME=VALUE of each); times are seconds from the start of
     the recording. Raises ValueError without paths, MarkError for a mark that is not in the trace, and the errors of :mod:`scalene_trace.formats.errors` if a trace cannot be
     read.
     """
@@ -208,7 +209,7 @@ def open(  # noqa: A001 (scalene_trace.analyze.open is the public name)
     for path in found:
         check_trace(path)
     lists = (tuple(processes), tuple(threads), tuple(include), tuple(exclude))
-    return Analysis(found, placed(Selection(from_s, to_s, *lists, all_files, mark), found))
+    return Analysis(found, placed(Selection(from_s, to_s, *lists, all_files, mark, tuple(labels)), found))
 
 
 __all__ = ["Analysis", "Answer", "Rows", "open"]

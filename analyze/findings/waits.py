@@ -79,7 +79,7 @@ def _idle(report: Report, window_s: float) -> Iterator[Finding]:
     cpu_s, ready_s = report.totals.cpu_s, report.totals.waits.runnable_s or 0.0
     if cpu_s is None or window_s < _LEAST_WINDOW_S or cpu_s + ready_s >= _IDLE * window_s:
         return
-    if ticks_of(report) < LEAST_TICKS:
+    if ticks_of(report) < LEAST_TICKS or report.query.get("label"):  # code without the label may have run
         return
     text = f"The program mostly waited: it used {seconds(cpu_s)} of CPU time in {seconds(window_s)}."
     yield Finding(kind="idle", text=text, value=cpu_s, unit="s", part=cpu_s / window_s)

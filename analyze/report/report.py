@@ -56,6 +56,7 @@ def query_of(selection: Selection, sort: str | None = None, limit: int | None = 
         "process": list(selection.processes),
         "thread": list(selection.threads),
         "mark": selection.mark,
+        "label": list(selection.labels),
         "sort": sort,
         "limit": limit,
     }

@@ -22,10 +22,10 @@ from ...formats.errors import OutOfMemory, TraceChanged, TraceDamaged
 from ...formats.identity import identity_of
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
-from . import catalogue, contents, memory, queries, views
+from . import catalogue, contents, memory, views
 from .connection import Connection, Views
 from .damage import damage, read_records
-from .selection import Selection
+from .selection import Selection, labels_filled, macros
 from .sql_text import literal
 from .user_code import select_user_files
 from .views import REPORT_TABLES as REPORT_TABLES
@@ -223,7 +223,7 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
     tables |= catalogue.stored("always")
-    connection.define(Views(dict(views.definitions(files)), tables, simpler, queries.macros()))
+    connection.define(Views(dict(views.definitions(files)), tables, simpler, macros(selection)))
     found = connection.execute("SELECT trace, kind, records FROM event_counts").fetchall()
     for trace, kind, records in found:
         _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
@@ -278,6 +278,8 @@ def selected(selection: Selection) -> dict[str, int | list[int] | None]:
 def _select(connection: Connection, selection: Selection) -> None:
     values = selected(selection)
     connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
+    if filling := labels_filled(selection):
+        connection.execute(filling)
     select_user_files(connection, selection)
 
 

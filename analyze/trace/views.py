@@ -66,6 +66,7 @@ MOST_STORED = 20_000
 #: Tables that say what was asked for.
 SELECTION_TABLES: dict[str, str] = {
     "selection": "SELECT NULL::BIGINT AS from_ns, NULL::BIGINT AS to_ns, NULL::INTEGER[] AS process_ids, NULL::INTEGER[] AS thread_ids",
+    "label_stacks": "SELECT NULL::BIGINT AS key WHERE false",
     "user_files": "SELECT NULL::VARCHAR AS file WHERE false",
 }
 

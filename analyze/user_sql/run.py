@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...formats.errors import OutOfMemory
-from ..trace import memory, queries, sql_text, views
-from ..trace.selection import Selection
+from ..trace import memory, sql_text, views
+from ..trace.selection import Selection, labels_filled, macros
 from ..trace.traces import escaped, open_sealed, open_traces, selected, set_machine
 
 if TYPE_CHECKING:
@@ -223,8 +223,9 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     statements.append(f"UPDATE selection SET {', '.join(asked)};")
     values = ", ".join(f"({sql_text.printable(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
-    statements += [f"{machine};", *queries.macros().values()]
+    statements += [f"{machine};", *macros(selection).values()]
     pairs = dict(views.definitions(list(zip(literals, columns, strict=True))))
     statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS {sql_text.no_rows(columns_of[name])};" for name in pairs]
     statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in reversed(pairs.items())]
+    statements += [f"{filling};"] if (filling := labels_filled(selection)) else []
     return "\n".join(statements) + "\n"

@@ -24,7 +24,7 @@ from .diff import diff
 from .export import export
 from .html import html
 from .mcp import mcp
-from .reports import functions, info, leaks, libraries, memory, processes, report, tasks, threads, timeline
+from .reports import functions, info, labels, leaks, libraries, memory, processes, report, tasks, threads, timeline
 from .shared.options import DEFAULT_TRACE, UsageError, exists
 from .shared.output import write
 from .sql import sql
@@ -66,6 +66,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "check": check,
     "threads": threads,
     "tasks": tasks,
+    "labels": labels,
     "libraries": libraries,
     "processes": processes,
     "html": html,

@@ -17,6 +17,12 @@ Legend = Annotated[
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", help="What a row is: a line, a function, a type or an allocator.")
 ]
+LabelNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by", metavar="NAME", help="Add up by the values of this label. May be repeated.", show_default=False
+    ),
+]
 TemporarySeconds = Annotated[
     float | None,
     typer.Option(
@@ -162,7 +168,7 @@ def timeline(request: Request) -> Answer[Any]:
     return Answer(build_timeline(request.traces, request.selection, request.query, limit), timeline_json, timeline_text)
 
 
-@answering(selects=("from_s", "to_s", "process", "thread", "mark"))
+@answering(selects=("from_s", "to_s", "process", "thread", "mark", "label"))
 def threads(request: Request) -> Answer[Any]:
     """Show the CPU time of each thread, and what it waited for.
 
@@ -199,6 +205,28 @@ def tasks(request: Request) -> Answer[Any]:
 
     table = build_tasks(request.traces, request.selection, request.query, request.order(TaskRow), request.limit)
     return Answer(table, table_json, tasks_text)
+
+
+@answering()
+def labels(request: Request, by: LabelNames = None) -> Answer[Any]:
+    """Show what requests and jobs cost, by the labels that the program gave them.
+
+    A row is a set of labels (scalene_trace.recorder.label), or with --by a value of one label. Code without a label has a
+    row of its own, so the rows add up to the report. --label selects the samples of one label, in most commands.
+
+    Examples:
+      scalene-analyze labels trace.parquet
+      scalene-analyze labels --by endpoint --sort wait_s trace.parquet
+      scalene-analyze report --label endpoint=/cart trace.parquet
+    """
+    from ...analyze.labels.costs import build_labels
+    from ...analyze.results.base import table_json
+    from ...analyze.results.labels import LabelRow
+    from ..render.labels import labels_text
+
+    names, query = tuple(by or ()), request.query | {"by": list(by or ())}
+    table = build_labels(request.traces, request.selection, names, query, request.order(LabelRow), request.limit)
+    return Answer(table, table_json, labels_text)
 
 
 @answering()

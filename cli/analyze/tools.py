@@ -42,6 +42,7 @@ _COMMANDS = {
     "timeline": reports.timeline,
     "threads": reports.threads,
     "tasks": reports.tasks,
+    "labels": reports.labels,
     "libraries": reports.libraries,
     "processes": reports.processes,
 }

@@ -47,7 +47,7 @@ class TraceBuilder:
     settings: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_SETTINGS))
     rows: dict[str, list[Row]] = field(default_factory=dict)
     location_ids: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
-    stack_ids: dict[tuple[int, ...], int] = field(default_factory=dict)
+    stack_ids: dict[tuple[int | str, ...], int] = field(default_factory=dict)
 
     def add(self, kind: str, **columns: Any) -> Row:
         """Appends one row of ``kind`` and returns it, so that a test can change it later."""
@@ -85,14 +85,15 @@ class TraceBuilder:
             self.add("location", id=self.location_ids[key], **dict(zip(names, key, strict=True)))
         return self.location_ids[key]
 
-    def stack(self, *frames: tuple[str, str, int, int]) -> int:
+    def stack(self, *frames: tuple[str, str, int, int], labels: Sequence[str] = ()) -> int:
         """Id of the stack of these (file, function, first line, line), innermost first, made on first use."""
         locations = tuple(self.location(*frame) for frame in frames)
-        if locations not in self.stack_ids:
-            self.stack_ids[locations] = len(self.stack_ids) + 1
-            stack = self.stack_ids[locations]
-            self.add("stack", stack=stack, hash=hash(frames) >> 1, locations=list(locations), truncated=False)
-        return self.stack_ids[locations]
+        key = (*locations, *labels)
+        if key not in self.stack_ids:
+            self.stack_ids[key] = stack = len(self.stack_ids) + 1
+            row: Row = {"stack": stack, "hash": hash(frames) >> 1, "locations": list(locations), "truncated": False}
+            self.add("stack", **row, labels=list(labels) or None)
+        return self.stack_ids[key]
 
     def tick(
         self, t_ns: int, process: int, thread: int, stack: int | None, user_ns: int = 10 * MS, **columns: Any

@@ -26,3 +26,7 @@ CREATE OR REPLACE TEMP MACRO is_selected(asked, process) AS
 
 CREATE OR REPLACE TEMP MACRO is_of_threads(asked, thread) AS
     asked.thread_ids IS NULL OR list_contains(asked.thread_ids, thread);
+
+-- The stack has the labels that are asked for. Where there are some, analyze/trace/selection.py replaces this macro by one that
+-- looks the stack up: a lookup in every query would cost time where nothing is asked for.
+CREATE OR REPLACE TEMP MACRO has_labels(of_trace, of_stack) AS true;

@@ -79,6 +79,15 @@ Mark = Annotated[
         show_default=False,
     ),
 ]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="NAME=VALUE",
+        help="Use only samples of code with this label (scalene_trace.recorder.label). If repeated, with all of them.",
+        show_default=False,
+    ),
+]
 Include = Annotated[
     list[str] | None,
     typer.Option(
@@ -129,6 +138,7 @@ _SELECTING: dict[str, tuple[Any, Any]] = {
     "process": (Process, None),
     "thread": (Thread, None),
     "mark": (Mark, None),
+    "label": (Label, None),
     "include": (Include, None),
     "exclude": (Exclude, None),
     "all_files": (AllFiles, False),
@@ -175,6 +185,7 @@ def selection_of(
     process: list[int] | None = None,
     thread: list[int] | None = None,
     mark: str | None = None,
+    label: list[str] | None = None,
     include: list[str] | None = None,
     exclude: list[str] | None = None,
     all_files: bool = False,
@@ -187,8 +198,13 @@ def selection_of(
         raise UsageError("--from and --to are seconds from the start of the recording, below 1e9.")
     if from_s is not None and to_s is not None and to_s <= from_s:
         raise UsageError(f"--to {to_s:g} is not after --from {from_s:g}, so no sample is between them.")
+    for each in label or ():
+        if not each.partition("=")[1] or each.startswith("="):
+            raise UsageError(f"--label {each!r} is no label. Write a name and a value, like --label endpoint=/cart.")
     globs = tuple(include or ()), tuple(exclude or ())
-    return Selection(from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files, mark)
+    return Selection(
+        from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files, mark, tuple(label or ())
+    )
 
 
 def checked_sort(sort: str | None, row: type) -> str | None:

@@ -12,7 +12,15 @@ from .options import UsageError
 
 
 def placed(selection: Selection, paths: Sequence[Path]) -> Selection:
-    """``selection`` with the time and the processes of its mark in the trace. Raises UsageError, and the errors of opening."""
+    """``selection`` with the time and the processes of its mark in the trace. Raises UsageError, also for a label that is not
+    in the traces, and the errors of opening."""
+    if selection.labels:
+        from ....analyze.labels.costs import LabelError, check_labels
+
+        try:
+            check_labels(selection, paths)
+        except LabelError as error:
+            raise UsageError(str(error)) from error
     if selection.mark is None:
         return selection
     from ....analyze.report.marked import MarkError

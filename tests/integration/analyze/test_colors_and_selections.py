@@ -55,7 +55,18 @@ def test_when_there_are_colours(
     assert screen_for(stream, color).has_color is (is_terminal if expected is None else expected)
 
 
-COMMANDS = ("report", "functions", "leaks", "memory", "timeline", "threads", "tasks", "libraries", "processes")
+COMMANDS = (
+    "report",
+    "functions",
+    "leaks",
+    "memory",
+    "timeline",
+    "threads",
+    "tasks",
+    "labels",
+    "libraries",
+    "processes",
+)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "info", "diff"])

@@ -38,7 +38,7 @@ MAIN = "from scalene_trace.cli.analyze.command import main; main()"
 #: Each tool, asked so that it has something to say about any trace.
 ASKED: dict[str, dict[str, Any]] = {
     "traces": {}, "report": {}, "functions": {"limit": 1000}, "leaks": {}, "memory": {"by": "type"}, "timeline": {},
-    "threads": {}, "tasks": {}, "libraries": {}, "processes": {}, "source": {"file": "app.py"},
+    "threads": {}, "tasks": {}, "labels": {}, "libraries": {}, "processes": {}, "source": {"file": "app.py"},
     "diff": {"before": [1], "after": [2]}, "sql": {"statement": "SELECT * FROM functions"}, "schema": {"views": ["lines"]},
 }  # fmt: skip
 

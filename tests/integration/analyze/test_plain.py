@@ -15,7 +15,19 @@ from tests.support.example_traces import gappy_trace, hostile_builder, rich_buil
 from tests.support.trace_builder import SECOND, TraceBuilder
 
 #: Commands with tables of figures.
-TABLES = ("report", "functions", "leaks", "memory", "timeline", "threads", "tasks", "libraries", "processes", "info")
+TABLES = (
+    "report",
+    "functions",
+    "leaks",
+    "memory",
+    "timeline",
+    "threads",
+    "tasks",
+    "labels",
+    "libraries",
+    "processes",
+    "info",
+)
 FIGURE = re.compile(r"([\w.]+)=(-?[0-9]+(?:[.][0-9]+)?(?:e[+-][0-9]+)?)(?:±([0-9.]+(?:e[+-][0-9]+)?))?(?=[,)]|$)")
 NOT_SHOWN = ("line", "first_line", "count")  # a part of places, and of what was lost
 

@@ -23,6 +23,7 @@ NAMES = sorted(queries.paths(queries.VIEWS) | queries.paths(queries.STATEMENTS))
 #: Values for the parameters that a query takes.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "sources_of": {"files": []},
+    "label_list": {"names": None},
     "stack_shares": {"least": 0.001},
     "trace_rests": {"traces": 1},
     "mark_window": {"text": "load"},

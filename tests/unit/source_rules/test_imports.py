@@ -39,6 +39,7 @@ ORDER = (
     "recorder/host",
     "analyze/results",
     "analyze/trace",
+    "analyze/labels",
     "analyze/leaks",
     "analyze/findings",
     "analyze/report",

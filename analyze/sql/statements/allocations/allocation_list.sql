@@ -5,5 +5,5 @@
 -- Order: time, then thread, stack
 SELECT t_ns, end_t_ns, process, thread, stack, free_stack, alloc_bytes
 FROM allocations, selection
-WHERE alloc_bytes > 0 AND is_selected(selection, t_ns, process, thread)
+WHERE alloc_bytes > 0 AND is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 ORDER BY t_ns, thread, stack, end_t_ns

@@ -23,7 +23,7 @@ WITH halves AS (
         least(greatest((gone_ns - $origin_ns) // $bin_ns, 0), len($peaks::BIGINT[]) - 1) AS gone_bin
     FROM allocations a
     LEFT JOIN (SELECT trace, process, end_ns FROM processes) p ON p.trace = a.trace AND p.process = a.process, selection
-    WHERE is_selected(selection, a.t_ns, a.process, thread)
+    WHERE is_selected(selection, a.t_ns, a.process, thread) AND has_labels(a.trace, stack)
 ), events AS (
     SELECT stack, 2 * bin + (t_ns > peak_ns)::BIGINT AS half, alloc_bytes, alloc_bytes - live_bytes AS unlived_bytes,
         0 AS gone_bytes, if(is_kept, live_bytes, 0) AS kept_bytes

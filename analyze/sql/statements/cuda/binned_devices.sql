@@ -11,9 +11,9 @@
 --   device_sync_us [us]: in calls that wait for the device
 -- Order: none
 WITH calls AS (
-    SELECT t_ns, process, thread, stack, direction, bytes, duration_ns FROM device_copies
+    SELECT trace, t_ns, process, thread, stack, direction, bytes, duration_ns FROM device_copies
     UNION ALL
-    SELECT t_ns, process, thread, stack, 'sync' AS direction, 0 AS bytes, duration_ns FROM device_syncs
+    SELECT trace, t_ns, process, thread, stack, 'sync' AS direction, 0 AS bytes, duration_ns FROM device_syncs
 )
 SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin,
     coalesce(sum(bytes) FILTER (direction = 'h2d'), 0)::BIGINT AS h2d_bytes,
@@ -24,5 +24,5 @@ SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS b
     coalesce(sum(duration_ns) FILTER (direction <> 'sync'), 0) / 1e3 AS device_copy_us,
     coalesce(sum(duration_ns) FILTER (direction = 'sync'), 0) / 1e3 AS device_sync_us
 FROM calls, selection
-WHERE is_selected(selection, t_ns, process, thread)
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 GROUP BY stack, bin

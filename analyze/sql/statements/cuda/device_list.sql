@@ -12,13 +12,13 @@
 --   inside_s [s]: time inside them; 0 = unknown
 -- Order: time
 WITH calls AS (
-    SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns
+    SELECT trace, process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns
     FROM device_copies
     UNION ALL
-    SELECT process, thread, t_ns, span_ns, stack, 'wait', NULL, 0, calls, duration_ns FROM device_syncs
+    SELECT trace, process, thread, t_ns, span_ns, stack, 'wait', NULL, 0, calls, duration_ns FROM device_syncs
 )
 SELECT process, thread, t_ns, t_ns + coalesce(span_ns, duration_ns, 0) AS end_ns, stack, what, direction,
     coalesce(bytes, 0) AS bytes, coalesce(calls, 1) AS calls, coalesce(duration_ns, 0) / 1e9 AS inside_s
 FROM calls, selection
-WHERE is_selected(selection, t_ns, process, thread)
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 ORDER BY t_ns, process, thread, what, direction

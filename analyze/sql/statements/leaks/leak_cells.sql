@@ -33,7 +33,7 @@ WITH sites AS (
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND family <> 'arenas'
-        AND is_selected(selection, a.t_ns, process, thread)
+        AND is_selected(selection, a.t_ns, process, thread) AND has_labels(trace, stack)
 )
 SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, place,
     count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,

@@ -9,5 +9,6 @@ FROM allocations a JOIN stack_owners USING (trace, stack) SEMI JOIN leak_candida
 SEMI JOIN (SELECT trace, native FROM native_frames WHERE callee IS NOT NULL AND NOT is_whole) f USING (trace, native),
     selection
 WHERE end_t_ns IS NULL AND family <> 'arenas' AND is_selected(selection, t_ns, process, thread)
+    AND has_labels(trace, stack)
 GROUP BY ALL
 ORDER BY live_bytes DESC NULLS LAST, called_native

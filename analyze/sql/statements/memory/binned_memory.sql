@@ -9,12 +9,12 @@
 --   stack, bin, growth_bytes, copy_bytes
 -- Order: none
 WITH found AS (
-    SELECT t_ns, process, thread, stack, net_bytes, 0 AS bytes FROM memory_samples
+    SELECT trace, t_ns, process, thread, stack, net_bytes, 0 AS bytes FROM memory_samples
     UNION ALL
-    SELECT t_ns, process, thread, stack, 0, bytes FROM copies
+    SELECT trace, t_ns, process, thread, stack, 0, bytes FROM copies
 )
 SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin,
     sum(net_bytes)::BIGINT AS growth_bytes, sum(bytes)::BIGINT AS copy_bytes
 FROM found, selection
-WHERE is_selected(selection, t_ns, process, thread)
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 GROUP BY stack, bin

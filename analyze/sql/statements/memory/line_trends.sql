@@ -11,7 +11,7 @@
 WITH samples AS (
     SELECT trace, file, line, function, first_line, t_ns, coalesce(net_bytes, 0) AS net_bytes
     FROM memory_samples JOIN stack_owners USING (trace, stack), selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 ), sums AS (
     SELECT trace, file, line, function, first_line, sum(net_bytes) AS grown FROM samples GROUP BY ALL
 ), of_lines AS (

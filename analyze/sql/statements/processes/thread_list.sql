@@ -21,7 +21,7 @@ WITH chosen AS (
     SELECT trace, thread, sum(user_s) FILTER (class = 'python') AS python_s,
         sum(user_s) FILTER (class IN ('builtin', 'extension')) AS native_s,
         sum(user_s) FILTER (class = 'unclassified') AS unclassified_s, sum(system_s) AS system_s
-    FROM cpu_ticks, selection WHERE is_in_window(selection, t_ns)
+    FROM cpu_ticks, selection WHERE is_in_window(selection, t_ns) AND has_labels(trace, stack)
     GROUP BY trace, thread
 ), waiting AS (
     SELECT trace, thread, sum(wait_s) FILTER (class = 'sleep') AS sleep_s,

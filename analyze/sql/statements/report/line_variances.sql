@@ -14,7 +14,7 @@
 WITH parts AS (
     SELECT trace, stack, sum(rounded_s2((user_s + system_s) ** 2)) AS cpu_variance
     FROM charged_ticks, selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(wait_s ** 2) AS wait_variance FROM selected_waits GROUP BY trace, stack
@@ -22,19 +22,19 @@ WITH parts AS (
     SELECT trace, stack, sum(net_bytes::DOUBLE ** 2) AS growth_squares, sum(abs(net_bytes)) AS growth_gross,
         max(abs(net_bytes)) AS growth_largest
     FROM memory_samples, selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(alloc_variance) AS alloc_variance,
         sum(live_bytes) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)) AS live_at_peak_bytes,
         sum(live_variance) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)) AS live_at_peak_variance
     FROM allocations LEFT JOIN process_moments USING (trace, process), selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(bytes::DOUBLE ** 2) AS copy_variance
     FROM copies, selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
     GROUP BY trace, stack
 )
 SELECT file, line, coalesce(sum(cpu_variance), 0) AS cpu_variance, coalesce(sum(wait_variance), 0) AS wait_variance,

@@ -20,7 +20,7 @@ WITH placed AS (
         least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) USING (trace, native),
         selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
 )
 SELECT stack, called_native, thread, grouping(stack) = 1 AS is_thread, bin,
     coalesce(sum(user_s) FILTER (class = 'python'), 0) * 1e6 AS python_us,

@@ -10,5 +10,5 @@ SELECT process, t_ns // $piece_ns * $piece_ns AS t_ns,
     coalesce(sum(user_s) FILTER (class IN ('builtin', 'extension')), 0) AS native_s,
     coalesce(sum(user_s) FILTER (class = 'unclassified'), 0) AS unclassified_s, coalesce(sum(system_s), 0) AS system_s
 FROM charged_ticks, selection
-WHERE is_selected(selection, t_ns, process, thread)
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
 GROUP BY 1, 2 ORDER BY 1, 2

@@ -17,7 +17,7 @@ WITH clipped AS (
         greatest(t_ns, from_ns) - $origin_ns AS first_ns,
         least(t_ns + span_ns, to_ns) - $origin_ns AS last_ns
     FROM waits, selection
-    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
+    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread) AND has_labels(trace, stack)
 ), spread AS (
     SELECT *, unnest(range(
         least(greatest(first_ns // $bin_ns, 0), $bins - 1),

@@ -14,7 +14,7 @@
 WITH placed AS (
     SELECT a.*, peak_ns, judged_ns, judged_place(a.t_ns, start_ns, judged_ns) AS place
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
-    WHERE is_selected(selection, a.t_ns, process, thread)
+    WHERE is_selected(selection, a.t_ns, process, thread) AND has_labels(a.trace, stack)
 ), judged AS (
     SELECT *, is_followed AND family <> 'arenas' AND is_evidence(place) AND coalesce(end_t_ns >= judged_ns, true)
         AS is_survivor

@@ -26,4 +26,4 @@ FROM allocations a LEFT JOIN process_moments USING (trace, process)
 LEFT JOIN stack_owners o ON o.trace = a.trace AND o.stack = a.stack
 LEFT JOIN stack_owners f ON f.trace = a.trace AND f.stack = a.free_stack
 LEFT JOIN import_stacks i ON i.trace = a.trace AND i.stack = a.stack, selection
-WHERE is_selected(selection, a.t_ns, process, thread)
+WHERE is_selected(selection, a.t_ns, process, thread) AND has_labels(a.trace, a.stack)

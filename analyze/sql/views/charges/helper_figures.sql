@@ -12,5 +12,5 @@ SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(if(class = 'python', us
     sum(if(gc, user_s + system_s, 0)) AS gc_s,
     sum(rounded_s2((user_s + system_s) ** 2)) AS cpu_variance
 FROM helper_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack), selection
-WHERE is_selected(selection, t_ns, process, thread)
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
 GROUP BY trace, location

@@ -13,6 +13,6 @@ WITH parts AS (
     SELECT trace, stack, user_s + system_s AS cpu_s,
         rounded_s2((user_s + system_s) ** 2) AS cpu_variance
     FROM helper_ticks, selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
 )
 SELECT trace, stack, sum(cpu_s) AS cpu_s, sum(cpu_variance) AS cpu_variance FROM parts GROUP BY trace, stack

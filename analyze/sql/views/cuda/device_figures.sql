@@ -25,5 +25,5 @@ SELECT trace, stack,
     coalesce(sum(bytes) FILTER (direction = 'alloc'), 0)::BIGINT AS device_alloc_bytes,
     coalesce(sum(bytes) FILTER (is_at_peak), 0)::BIGINT AS device_live_at_peak_bytes
 FROM calls, selection
-WHERE is_selected(selection, t_ns, process, thread)
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 GROUP BY trace, stack

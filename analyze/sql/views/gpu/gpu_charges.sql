@@ -38,4 +38,4 @@ SELECT trace, t_ns, coalesce(n.process, m.process) AS process, thread, stack, st
     gpu_s / coalesce(number, 1) AS gpu_s, memory_bytes
 FROM moments m LEFT JOIN nearest n USING (moment), selection
 WHERE is_selected(selection, coalesce(n.process, m.process))
-    AND is_of_threads(selection, thread)
+    AND is_of_threads(selection, thread) AND has_labels(trace, stack)

@@ -21,7 +21,7 @@ WITH steady AS (
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE is_followed AND family <> 'arenas' AND is_evidence(judged_place(a.t_ns, start_ns, judged_ns))
-        AND is_selected(selection, a.t_ns, process, thread)
+        AND is_selected(selection, a.t_ns, process, thread) AND has_labels(trace, stack)
     GROUP BY ALL
 ), nodes AS (
     SELECT site, sum(mallocs) AS mallocs, sum(frees) AS frees FROM parts

@@ -19,7 +19,7 @@ WITH called AS (
     FROM cpu_rows c JOIN called USING (trace, native) LEFT JOIN started_stacks USING (trace, thread, stack)
     LEFT JOIN (SELECT trace, stack, location FROM stack_owners) o
         ON o.trace = c.trace AND o.stack = coalesce(started_on, c.stack), selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, c.stack)
     GROUP BY ALL
 )
 SELECT trace, location, library, image, symbol, sum(ticks)::BIGINT AS ticks,

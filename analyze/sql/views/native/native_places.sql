@@ -14,4 +14,5 @@ SELECT trace, location, module, if(is_named, address, NULL) AS address, sum(tick
 FROM helper_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
 WHERE class IN ('builtin', 'extension') AND is_selected(selection, t_ns, process, thread)
+    AND has_labels(trace, own_stack)
 GROUP BY ALL

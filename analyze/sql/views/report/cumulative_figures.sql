@@ -18,9 +18,9 @@ WITH held AS (SELECT DISTINCT trace, stack, number FROM user_frames), costs AS (
         live_at_end_bytes, live_at_end_variance
     FROM allocation_figures
     UNION ALL BY NAME SELECT DISTINCT trace, stack FROM memory_samples, selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
     UNION ALL BY NAME SELECT DISTINCT trace, stack FROM copies, selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
 ), sums AS (
     SELECT trace, number, sum(cpu_s) AS cumulative_cpu_s, sum(cpu_variance) AS cumulative_cpu_variance,
         sum(wait_s) AS cumulative_wait_s, sum(alloc_bytes) AS cumulative_alloc_bytes,

@@ -24,7 +24,7 @@ WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     SELECT trace, location, count(*) AS memory_samples, sum(net_bytes) AS growth_bytes,
         sum(allocated_bytes) AS allocated_bytes, sum(python_allocated_bytes) AS python_allocated_bytes
     FROM memory_samples LEFT JOIN owners USING (trace, stack), selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
     GROUP BY trace, location
     UNION ALL BY NAME
     SELECT trace, location, sum(alloc_bytes) AS alloc_bytes, sum(alloc_python_bytes) AS alloc_python_bytes,
@@ -36,7 +36,7 @@ WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     UNION ALL BY NAME
     SELECT trace, location, sum(bytes) AS copy_bytes
     FROM copies LEFT JOIN owners USING (trace, stack), selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
     GROUP BY trace, location
 )
 SELECT trace, location, sum(COLUMNS(* EXCLUDE (trace, location, alloc_interval_bytes, live_interval_bytes))),

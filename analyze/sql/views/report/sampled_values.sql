@@ -14,14 +14,14 @@ WITH ticks AS (
         if(f.callee IS NULL OR is_whole AND NOT is_parallel AND own_stack IS NOT NULL, NULL, native) AS called_native
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) f USING (trace, native),
         selection
-    WHERE is_selected(selection, t_ns, process, thread)
+    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
 ), blocks AS (
     SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes,
         if(f.callee IS NULL OR is_whole AND stack IS NOT NULL, NULL, native) AS called_native,
         if(a.t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true), live_bytes, NULL) AS live_bytes
     FROM allocations a LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) f USING (trace, native)
     LEFT JOIN process_moments USING (trace, process), selection
-    WHERE is_selected(selection, a.t_ns, process, thread)
+    WHERE is_selected(selection, a.t_ns, process, thread) AND has_labels(a.trace, stack)
 )
 SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'python' AS part, NULL AS library, NULL AS symbol,
     called_native, user_s AS value
@@ -50,4 +50,4 @@ SELECT trace, t_ns, process, thread, stack, 'live-at-peak' AS metric, called_nat
 WHERE live_bytes > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'copies' AS metric, bytes AS value FROM copies, selection
-WHERE bytes IS NOT NULL AND is_selected(selection, t_ns, process, thread)
+WHERE bytes IS NOT NULL AND is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)

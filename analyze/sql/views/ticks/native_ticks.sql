@@ -11,9 +11,10 @@
 -- Order: none
 SELECT trace, thread, location, is_native, module, if(is_named, address, NULL) AS address, count(*) AS ticks,
     coalesce(sum(user_ns), 0)::DOUBLE AS user_ns
-FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack)
+FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack), stack AS own_stack
     FROM classified_ticks LEFT JOIN started_stacks USING (trace, thread, stack))
 LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
 WHERE (is_native OR is_unclassified) AND is_selected(selection, t_ns, process, thread)
+    AND has_labels(trace, own_stack)
 GROUP BY ALL

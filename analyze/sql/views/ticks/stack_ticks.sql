@@ -15,7 +15,7 @@
 --     numbers of 2 ** 18 ns² (0.5 µs squared), so that they add up to the same in any order up to 2,361 s²
 -- Order: none
 SELECT trace, process, thread, coalesce(started_on, stack) AS stack,
-    is_selected(selection, t_ns, process, thread) AS is_selected,
+    is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack) AS is_selected,
     count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed,
     coalesce(sum(user_ns::DOUBLE), 0) AS user_ns, coalesce(sum(system_ns::DOUBLE), 0) AS system_ns,
     coalesce(sum((user_ns + system_ns)::DOUBLE) FILTER (gc), 0) AS gc_ns,

@@ -15,7 +15,7 @@ WITH clipped AS (
     SELECT task_waits.*, greatest(t_ns, from_ns) AS first_ns,
         least(t_ns + span_ns, to_ns) AS last_ns
     FROM task_waits, selection
-    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
+    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread) AND has_labels(trace, stack)
 )
 SELECT trace, process, thread, stack, task, name, if(span_ns > 0, duration_ns / span_ns, 1) AS tasks,
     exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS suspended_s

@@ -15,7 +15,7 @@ WITH clipped AS (
     SELECT waits.*, greatest(t_ns, from_ns) AS first_ns,
         least(t_ns + span_ns, to_ns) AS last_ns
     FROM waits, selection
-    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
+    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread) AND has_labels(trace, stack)
 )
 SELECT trace, process, thread, stack, class, first_ns AS t_ns, greatest(first_ns, last_ns) AS end_ns,
     exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS wait_s,

@@ -1,0 +1,1 @@
+"""What requests and jobs cost, by the labels that the program gave them."""
