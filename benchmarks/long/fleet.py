@@ -158,7 +158,7 @@ def main() -> None:
         program = [
             "--python",
             tool("python"),
-            "benchmarks/programs/one_percent.py" if options.quiet else "examples/catalogue.py",
+            "benchmarks/long/programs/one_percent.py" if options.quiet else "examples/catalogue.py",
         ]
         program = ["--cpu-interval", "1ms", *program] if options.quiet else program
         subprocess.run([tool("scalene-record"), "-o", trace, *program], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)

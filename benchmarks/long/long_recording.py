@@ -21,7 +21,7 @@ import duckdb
 
 from support.environments import ROOT, save, tool, version_of
 
-PROGRAM = ROOT / "benchmarks" / "programs" / "busy_hour.py"
+PROGRAM = ROOT / "benchmarks" / "long" / "programs" / "busy_hour.py"
 OPTIONS = ["--alloc-interval", "1"]
 _MIB = 2**20
 

@@ -16,9 +16,9 @@
 #define PERIOD_NS 10000000
 #define LEAST_PERIOD_NS 1000000
 #define LONGEST_PERIOD_NS 50000000
-#define IDLE_SHARE 200            /* if all processes rest, the period grows to 1/200 of the length of the rest */
-#define BUDGET_NS 100000000       /* the watcher may use this much CPU time at once, */
-#define BUDGET_SHARE 50           /* and 1/50 of a core in the long run */
+#define IDLE_SHARE 200      /* if all processes rest, the period grows to 1/200 of the length of the rest */
+#define BUDGET_NS 100000000 /* the watcher may use this much CPU time at once, */
+#define BUDGET_SHARE 50     /* and 1/50 of a core in the long run */
 #define LONGEST_SLEEP_NS 1000000000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
