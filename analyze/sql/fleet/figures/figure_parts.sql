@@ -16,13 +16,15 @@
 --   samples: its sums over the traces
 --   highest: the highest of a single trace
 --   exposed: its sums over the traces that have an exposure
---   last_day: the last day on which it was recorded
+--   last_day: the last day on which it was recorded, as a number (20261128): Spark sorts all rows for the largest text
 -- Order: none
-WITH parts AS (
+WITH selected AS (
+    SELECT trace, exposure, CAST(replace(day, '-', '') AS INTEGER) AS day FROM selected_traces
+), parts AS (
     SELECT file, line, text, function, first_line, metric, sum(value) AS value, sum(variance) AS variance,
         sum(samples) AS samples, max(value) AS highest,
         sum(CASE WHEN exposure > 0 THEN value ELSE 0 END) AS exposed, count(*) AS traces, max(day) AS last_day
-    FROM fleet_figures f JOIN selected_traces s ON f.trace = s.trace
+    FROM fleet_figures f JOIN selected s ON f.trace = s.trace
     WHERE scope = $scope GROUP BY file, line, text, function, first_line, metric
 ), candidates AS (
     SELECT file, line, text, function, first_line, sum(traces) AS number

@@ -25,8 +25,8 @@ WITH sums AS (
         sum(variance) AS variance, sum(samples) AS samples, max(highest) AS highest, sum(exposed) AS exposed
     FROM figure_parts GROUP BY file, function, text, line - first_line, metric
 ), places AS (
-    SELECT file, function, text, line - first_line AS distance, max_by(line, coalesce(last_day, '')) AS line,
-        max_by(first_line, coalesce(last_day, '')) AS first_line,
+    SELECT file, function, text, line - first_line AS distance, max_by(line, coalesce(last_day, 0)) AS line,
+        max_by(first_line, coalesce(last_day, 0)) AS first_line,
         sum(CASE WHEN metric = $by THEN value ELSE 0 END) AS value
     FROM figure_parts GROUP BY file, function, text, line - first_line
 ), ranked AS (
