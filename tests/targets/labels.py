@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import hashlib
 import json
 import os
 import sys
@@ -21,6 +22,14 @@ def burn(name: str, cpu_s: float) -> None:
     start_s = time.thread_time()
     while time.thread_time() - start_s < cpu_s:
         sum(range(300))
+    used[name] = used.get(name, 0.0) + time.thread_time() - start_s
+
+
+def hashes(name: str, cpu_s: float) -> None:
+    """The same in native code that does not hold the GIL."""
+    start_s, data = time.thread_time(), bytes(2_000_000)
+    while time.thread_time() - start_s < cpu_s:
+        hashlib.sha256(data)
     used[name] = used.get(name, 0.0) + time.thread_time() - start_s
 
 
@@ -45,7 +54,7 @@ async def serve() -> None:
 
 def with_pools() -> None:
     with label(endpoint="/pool"), ThreadPoolExecutor(1) as pool:
-        pool.submit(contextvars.copy_context().run, burn, "/pool", 0.2).result()
+        pool.submit(contextvars.copy_context().run, hashes, "/pool", 0.2).result()
         pool.submit(burn, "", 0.2).result()
 
 

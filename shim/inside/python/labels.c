@@ -1,8 +1,9 @@
 /* Reads the label from the context of the calling thread.
  *
  * Only the thread itself changes its context, and it replaces what it has in one piece: what the thread state leads to is
- * whole and alive at any instruction of the thread, whether it holds the GIL or not. So it is read plainly. That takes the
- * right layouts, which is why the program first shows one of its labels, and this one must be found, by safe reads. */
+ * whole and alive at any instruction of the thread. So it is read plainly, but for threads without the GIL: a finalizing
+ * interpreter may free the state of a daemon thread while the thread reads it. Plain reads take the right layouts, which is
+ * why the program first shows one of its labels, and this one must be found, by safe reads. */
 #include "inside/python/labels.h"
 
 #include "inside/core/thread_state.h"
@@ -39,15 +40,6 @@ static struct label_walk walk_in_place(const char *state, struct variable variab
   return walk;
 }
 
-uint64_t labels_current(const char *state) {
-  int known = atomic_load_explicit(&count, memory_order_acquire);
-  for (int i = 0; unlikely(i < known); i++) {
-    struct label_walk walk = walk_in_place(state, variables[i]);
-    if (walk.state == LABEL_FOUND) return labels_hash((const char *)walk.at, walk.bytes, this_thread.id);
-  }
-  return 0;
-}
-
 static enum label_node kind_by_reads(const char *node) {
   char name[LABELS_NAME];
   uintptr_t at;
@@ -56,15 +48,38 @@ static enum label_node kind_by_reads(const char *node) {
   return is_read ? labels_node_kind(name) : LABEL_NO_NODE;
 }
 
+static struct label_walk walk_by_reads(const char *state, struct variable variable) {
+  char piece[LABELS_PIECE];
+  uintptr_t context = 0;
+  const void *place = state + python_layout->tstate_context;
+  struct label_walk walk = {.state = LABEL_UNREAD};
+  if (safe_read(&context, place, sizeof context)) walk = labels_begin(context, variable.address, variable.hash);
+  for (int i = 0; i < MOST_STEPS && labels_wants(&walk); i++) {
+    if (!safe_read(piece, (const void *)walk.at, labels_wants(&walk))) walk.state = LABEL_UNREAD;
+    if (walk.state != LABEL_UNREAD)
+      labels_step(&walk, piece, walk.state == LABEL_NODE ? kind_by_reads(piece) : LABEL_NO_NODE);
+  }
+  return walk;
+}
+
 /* True if the walk leads to the value. */
 static bool leads_to(const char *state, struct variable variable, uintptr_t value) {
-  char piece[LABELS_PIECE];
-  struct label_walk walk = labels_begin(word_at(state, python_layout->tstate_context), variable.address, variable.hash);
-  for (int i = 0; i < MOST_STEPS && labels_wants(&walk); i++) {
-    if (!safe_read(piece, (const void *)walk.at, labels_wants(&walk))) return false;
-    labels_step(&walk, piece, walk.state == LABEL_NODE ? kind_by_reads(piece) : LABEL_NO_NODE);
-  }
+  struct label_walk walk = walk_by_reads(state, variable);
   return walk.state == LABEL_FOUND && walk.at == value + BYTES_DATA + LABELS_MAGIC_BYTES;
+}
+
+uint64_t labels_current(const char *state) {
+  int known = atomic_load_explicit(&count, memory_order_acquire);
+  char text[LABELS_MOST_BYTES];
+  for (int i = 0; unlikely(i < known); i++) {
+    bool in_place = python_holds_gil();
+    struct label_walk walk = in_place ? walk_in_place(state, variables[i]) : walk_by_reads(state, variables[i]);
+    if (walk.state != LABEL_FOUND) continue;
+    const char *found = (const char *)walk.at;
+    if (!in_place && !safe_read(text, found, walk.bytes)) continue;
+    return labels_hash(in_place ? found : text, walk.bytes, this_thread.id);
+  }
+  return 0;
 }
 
 /* False = there is no room. The caller holds the GIL, so it is the only one, but for interpreters with a GIL of their own:
