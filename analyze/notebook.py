@@ -197,17 +197,21 @@ def open(  # noqa: A001 (scalene_trace.analyze.open is the public name)
     """Opens the traces at ``paths`` for analysis; figures of several traces are added up.
 
     The other arguments select samples like the command-line options of the same names (``labels``: NAME=VALUE of each); times are seconds from the start of
-    the recording. Raises ValueError without paths, MarkError for a mark that is not in the trace, and the errors of :mod:`scalene_trace.formats.errors` if a trace cannot be
+    the recording. Raises ValueError without paths, MarkError for a mark and LabelError for a label that is not in the trace, and the errors of :mod:`scalene_trace.formats.errors` if a trace cannot be
     read.
     """
     if not paths:
         raise ValueError("open() needs the path of at least one trace")
     from ..formats.trace.integrity import check_trace
+    from .labels.costs import check_labels
     from .report.marked import placed
 
+    if isinstance(labels, str):
+        raise ValueError("labels is a list of texts, such as ['endpoint=/cart']")
     found = tuple(Path(path) for path in paths)
     for path in found:
         check_trace(path)
+    check_labels(Selection(labels=tuple(labels)), found)
     lists = (tuple(processes), tuple(threads), tuple(include), tuple(exclude))
     return Analysis(found, placed(Selection(from_s, to_s, *lists, all_files, mark, tuple(labels)), found))
 

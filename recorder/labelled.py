@@ -48,7 +48,9 @@ _NONE.pairs = {}
 _variable: ContextVar[_Labels] = ContextVar("scalene_trace.label", default=_NONE)
 #: Values by those of the context around them and the labels that were given: most are needed again.
 _known: dict[tuple[object, ...], _Labels] = {}
-_PLAIN = frozenset((str, int))
+_MOST_INT = 1 << 63
+#: A program may clear its environment before the first block.
+_folder_at_start = recording_folder()
 _is_told = False
 
 
@@ -67,8 +69,9 @@ class label:  # noqa: N801 (used as a function)
         self._tokens: list[Token[_Labels]] = []
 
     def __enter__(self) -> None:
-        self._tokens.append(_variable.set(_merged(_variable.get(), self._labels)))
-        if not _is_told:
+        value = _merged(_variable.get(), self._labels)
+        self._tokens.append(_variable.set(value))
+        if value and not _is_told:
             _tell()
 
     def __exit__(self, *error: object) -> None:
@@ -101,8 +104,8 @@ class label:  # noqa: N801 (used as a function)
 
 def _merged(outer: _Labels, labels: Mapping[str, object]) -> _Labels:
     """The value for ``labels`` inside of ``outer``."""
-    # 1, 1.0 and True are equal, and their texts are not; a list has no hash; a value may be a program's own object.
-    plain = _PLAIN.issuperset(map(type, labels.values()))
+    # 1, 1.0 and True are equal, and their texts are not; a list has no hash; a value may be a program's own object, or large.
+    plain = all(map(_is_plain, labels.values()))
     key = (outer, *labels.items())
     found = _known.get(key) if plain else None
     if found is None:
@@ -112,6 +115,13 @@ def _merged(outer: _Labels, labels: Mapping[str, object]) -> _Labels:
                 _known.clear()
             _known[key] = found
     return found
+
+
+def _is_plain(value: object) -> bool:
+    kind = type(value)
+    if kind is str:
+        return len(value) <= _LONGEST_VALUE  # type: ignore[arg-type]
+    return kind is int and -_MOST_INT < value < _MOST_INT  # type: ignore[operator]
 
 
 def _made(pairs: dict[str, str]) -> _Labels:
@@ -143,7 +153,7 @@ def _text(value: object) -> str:
     try:
         text = value if type(value) is str else str(value)
     except Exception:  # the program's own class
-        text = object.__repr__(value)
+        text = "…" if type(value) is int else object.__repr__(value)  # an int of thousands of digits has no text
     if len(text) > _LONGEST_VALUE:
         text = text[: _LONGEST_VALUE - 1] + "…"
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
@@ -153,7 +163,9 @@ def _tell() -> None:
     """Tells the shim where labels are, once in a process: a forked one has them at the same place."""
     global _is_told
     _is_told = True
-    if not recording_folder():  # a recorder that attaches later finds the variable by the name of its module
+    if not (
+        _folder_at_start or recording_folder()
+    ):  # a recorder that attaches later finds the variable by the name of its module
         return
     try:
         import ctypes

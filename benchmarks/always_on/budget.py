@@ -161,6 +161,24 @@ def measure(program: str, python: Path, budget: str, rounds: int, seconds: float
         )
 
 
+def kept(program: str, python: Path, budget: str, seconds: float) -> dict[str, Any]:
+    """What the trace says of one run with the budget. Its length in seconds, else percent."""
+    with TemporaryDirectory() as folder:
+        output = Path(folder) / "t.parquet"
+        first, _ = run("bare", budget, python, ["0", *script(python, program)], output)
+        count = str(max(1, round(seconds * first["iterations"] / first["body_s"])))
+        told, _ = run("budget", budget, python, [count, *script(python, program)], output)
+        (said, within, own_s, recorded), _, ticks = known(output)
+    figures = {"said": said, "in_program": within, "own": 100 * own_s / told["body_s"], "recorded": recorded}
+    return {"program": program, "length_s": told["body_s"], "ticks": ticks} | figures
+
+
+def kept_line(row: dict[str, Any]) -> str:
+    """The row as text."""
+    figures = " ".join(f"{row[name]:9.2f}" for name in ("said", "in_program", "own", "recorded"))
+    return f"{row['program']:24} {row['length_s']:8.1f} {figures} {row['ticks']:6}"
+
+
 def line_of(row: Row) -> str:
     """A row as text."""
     return (
@@ -211,6 +229,7 @@ def main() -> int:
     parser.add_argument("--phases", type=int, metavar="RUNS", default=0, help="only record the program with two phases")
     parser.add_argument("--turns", type=int, default=5, help="of its two phases, 4 s each")
     parser.add_argument("--python", help="interpreter to measure (default: the one running)")
+    parser.add_argument("--kept", action="store_true", help="only run each program once with the budget")
     parser.add_argument("--rows", type=Path, help="add the rows to this file of JSON lines, and write no result")
     asked = parser.parse_args()
     python = environment(asked.python)
@@ -219,6 +238,18 @@ def main() -> int:
         text = f"share of the phase that allocates, of two with equal CPU time: {spread(found)} in {len(found)} runs"
         print(text)
         save("budget-phases", {"shares": found, "turns": asked.turns, "budget": asked.budget}, text)
+        return 0
+    facts = {"python": version_of(str(python)), "budget": asked.budget, "seconds": asked.seconds}
+    if asked.kept:
+        runs = []
+        print(
+            head
+            := f"{'program':24} {'length s':>8} {'cost %':>9} {'inside %':>9} {'own %':>9} {'recorded':>9} {'ticks':>6}"
+        )
+        for program in asked.programs:
+            runs.append(kept(program, python, asked.budget, asked.seconds))
+            print(kept_line(runs[-1]), flush=True)
+        save("budget-kept", facts | {"rows": runs}, "\n".join([head, "-" * len(head), *map(kept_line, runs)]))
         return 0
     rows = []
     for program in asked.programs:
@@ -229,13 +260,7 @@ def main() -> int:
                 file.write(json.dumps(asdict(rows[-1])) + "\n")
     if asked.rows and len(asked.programs) < len(PROGRAMS):
         return 0
-    result = {
-        "python": version_of(str(python)),
-        "budget": asked.budget,
-        "rounds": asked.rounds,
-        "seconds": asked.seconds,
-    }
-    save("budget", result | {"rows": [asdict(row) for row in rows]}, table(rows, asked.budget))
+    save("budget", facts | {"rounds": asked.rounds, "rows": [asdict(row) for row in rows]}, table(rows, asked.budget))
     return 0
 
 

@@ -121,7 +121,7 @@ Color = Annotated[
 NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colours, like --color never.")]
 
 #: Fields of rows that hold several figures, so that rows cannot be sorted by them.
-_UNORDERED = ("waits", "trend", "native_libraries", "device_copies")
+_UNORDERED = ("waits", "trend", "native_libraries", "device_copies", "labels")
 
 
 class UsageError(Exception):

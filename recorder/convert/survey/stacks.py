@@ -42,7 +42,7 @@ _LOST_PARENT = -2
 #: A deeper chain is a cycle in a damaged spool: the shim's own limit is far lower.
 _DEEPEST = 8192
 _STACKS_AT_A_TIME = 4096
-_MOST_LABELS = 64
+_MOST_LABELS, _MOST_LABEL_BYTES = 64, 1024
 #: Of line tables that are kept while a program runs.
 _MOST_LINE_BYTES = 64 << 20
 _LINE_TABLE_BYTES = 600  # of one table beside its contents
@@ -234,6 +234,7 @@ def _stack_table(
     nodes: Nodes, hashes: Hashes, ids: Ints, known: dict[_Chain, int], unresolved: int, texts: Mapping[int, str]
 ) -> Stacks:
     chains = [np.frombuffer(chain, np.int32) for chain, *_ in known]
+    labels = {label: labels_in(texts.get(label, UNKNOWN_LABEL)) if label else None for *_, label in known}
     parts = [_location_bytes(location) for location in nodes.locations]
     digests = [blake2b(b"".join(map(parts.__getitem__, each.tolist())), digest_size=8).digest() for each in chains]
     lengths = np.array([len(chain) for chain in chains], np.int64)
@@ -244,7 +245,7 @@ def _stack_table(
             np.concatenate([*chains, np.empty(0, np.int32)]), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         ),
         "truncated": [truncated for _, truncated, _ in known],
-        "labels": [labels_in(texts.get(label, UNKNOWN_LABEL)) if label else None for *_, label in known],
+        "labels": [labels[label] for *_, label in known],
     }
     innermost = np.array([chain[0] for chain in chains], np.int64)
     return Stacks(hashes, ids, table, innermost, unresolved)
@@ -252,9 +253,9 @@ def _stack_table(
 
 def labels_in(text: str) -> list[str]:
     """The labels in a text of the spool: NAME=VALUE each, by name. What the recorder's own module does not write (a program may
-    write anything) is left out."""
-    pairs = (storable(each) for each in text.split("\0")[:_MOST_LABELS])
-    return sorted({each for each in pairs if each.find("=") > 0 and each.isprintable()})
+    write anything) is left out. Characters that only the program's Python can print are replaced by ``?``."""
+    pairs = {storable(each) for each in text[:_MOST_LABEL_BYTES].split("\0")[:_MOST_LABELS] if each.find("=") > 0}
+    return sorted("".join(each if each.isprintable() else "?" for each in pair) for pair in pairs)
 
 
 def _location_bytes(location: Location) -> bytes:

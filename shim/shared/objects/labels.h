@@ -1,4 +1,4 @@
-/* Labels of a request or a job: the value of a context variable of the module scalene_trace.recorder.context_label.
+/* Labels of a request or a job: the value of a context variable of the module scalene_trace.recorder.labelled.
  *
  * A thread state leads to its current context, the context to a trie (HAMT, Hagberg and Bagwell) of its variables, whose
  * nodes never change once they are there. The value is a bytes object that begins with LABELS_MAGIC; the text follows:

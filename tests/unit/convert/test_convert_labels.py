@@ -36,7 +36,8 @@ def test_stacks_that_differ_in_labels_are_different_and_have_the_same_lines(tmp_
     [
         (b"", []),
         (b"b=1\0a=2", ["a=2", "b=1"]),
-        (b"a=1\0a=1\0no value\0=\0c=\x1b[31m\0d=\xff", ["a=1", "d=\\xff"]),
+        (b"a=1\0a=1\0no value\0=\0c=\x1b[31m\0d=\xff", ["a=1", "c=?[31m", "d=\\xff"]),
+        (b"a=" + b"x" * 5000, ["a=" + "x" * 1022]),
         (b"\0" * 1000, []),
         (b"\0".join(b"n%d=1" % number for number in range(500)), sorted(f"n{number}=1" for number in range(64))),
         (None, ["not_recorded=1"]),

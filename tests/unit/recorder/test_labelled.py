@@ -143,6 +143,24 @@ def test_functions_and_coroutines_are_decorated() -> None:
     assert asyncio.run(coroutine()) == ["b=1"]
 
 
+def test_the_shim_is_shown_a_label_and_not_an_empty_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[list[str]] = []
+    monkeypatch.setattr(labelled, "_is_told", False)
+    monkeypatch.setattr(labelled, "_tell", lambda: told.append(now()))
+    with label():
+        assert told == []
+        with label(a=1):
+            assert told == [["a=1"]]
+
+
+def test_large_values_are_not_kept() -> None:
+    labelled._known.clear()
+    for value in ("x" * 257, 1 << 63, -(1 << 20_000)):
+        with label(a=value):
+            assert len(now()[0]) <= 258
+    assert now() == [] and not labelled._known
+
+
 def test_memory_for_labels_is_bounded() -> None:
     for number in range(3 * labelled._MOST_KNOWN):
         with label(user=number):

@@ -1,4 +1,5 @@
 -- Answers: which stacks took most of each trace's CPU time, and with which frames?
+-- Notes: Stacks that differ in labels alone count as the first of them.
 -- Parameters:
 --   least: the share of the trace's CPU time below which a stack has no row
 -- Reads: locations, sampled_values, stacks
@@ -9,9 +10,13 @@
 --   numbers: of their lines; the first line of the function where the instruction has none
 --   part, library, symbol, called_native, value
 -- Order: trace, then the stack's CPU time, descending, then stack and the rest
-WITH sums AS (
-    SELECT trace, stack, part, library, symbol, called_native, sum(value) AS value
-    FROM sampled_values WHERE metric = 'cpu' GROUP BY ALL
+WITH alike AS (
+    SELECT trace, stack, min(stack) OVER (PARTITION BY trace, locations, truncated) AS first_stack
+    FROM stacks SEMI JOIN (SELECT DISTINCT trace FROM stacks WHERE len(labels) > 0) USING (trace)
+), sums AS (
+    SELECT v.trace, coalesce(a.first_stack, v.stack) AS stack, part, library, symbol, called_native, sum(value) AS value
+    FROM sampled_values v LEFT JOIN alike a ON a.trace = v.trace AND a.stack = v.stack
+    WHERE metric = 'cpu' GROUP BY ALL
 ), whole AS (
     SELECT trace, stack, sum(value) AS stack_s, sum(sum(value)) OVER (PARTITION BY trace) AS trace_s
     FROM sums GROUP BY trace, stack

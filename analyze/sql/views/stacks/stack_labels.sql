@@ -8,4 +8,4 @@
 --   value: its value
 -- Order: none
 SELECT trace, stack, split_part(label, '=', 1) AS name, substr(label, strpos(label, '=') + 1) AS "value"
-FROM (SELECT trace, stack, unnest(labels) AS label FROM stacks)
+FROM (SELECT trace, stack, unnest(labels) AS label FROM stacks) WHERE strpos(label, '=') > 1

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.analyze import notebook
+from scalene_trace.analyze.fleet.stacks import stacks_by_trace
+from scalene_trace.analyze.labels.costs import LabelError
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.recording import analyze, report
@@ -91,6 +94,27 @@ def test_labels_are_reachable_from_each_sample_in_sql(tmp_path: Path) -> None:
     assert analyze("sql", "--format", "csv", "--label", "user=7", path, selected).stdout.split() == [b"s", b"0.01"]
     script = analyze("sql", "--init", "--label", "user=7", path).stdout.decode()
     assert "has_labels" in script and "list_has_all(labels, ['user=7'])" in script
+
+
+def test_the_stack_of_a_fleet_is_one_whatever_its_labels(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=60 * SECOND)
+    thread = builder.thread(process, 20 * SECOND, end_ns=60 * SECOND)
+    for user in range(2_000):  # each has less than the share that a stack needs
+        builder.tick(user * MS, process, thread, builder.stack(LINE, labels=(f"user={user}",)))
+    with open_traces([builder.write(tmp_path / "t.parquet")]) as traces:
+        (found,) = stacks_by_trace(traces.connection, {1: 20.0}).values()
+    ((stack, cpu_s),) = found.items()
+    assert stack.startswith("serve (/home/me/app.py:") and cpu_s == pytest.approx(20)
+
+
+def test_labels_are_checked_from_python(tmp_path: Path) -> None:
+    path = trace(tmp_path)
+    assert notebook.open(path, labels=["user=7"]).functions()
+    with pytest.raises(LabelError):
+        notebook.open(path, labels=["user=9"])
+    with pytest.raises(ValueError, match="list of texts"):
+        notebook.open(path, labels="user=7")
 
 
 @pytest.mark.parametrize(
