@@ -1,6 +1,6 @@
 """Wall time that recording adds to the shortest of programs, ``-c pass``: start, Parquet file and all. And
-how long the user waits after a program that imports large modules (``--after``) or works with one for two seconds
-(``--after-work``): from the end of its Python code to the prompt.
+how long the user waits from the end of a program's Python code to the prompt, if the program imports large modules
+(``--after``) or works with one for two seconds (``--after-work``).
 
 Bare and recorded in alternation; the figure is the median of the differences within a round.
 """
@@ -58,7 +58,11 @@ def main() -> int:
     parser.add_argument(
         "--after", nargs="+", metavar="MODULE", help="modules that the interpreter named by --python can import"
     )
-    parser.add_argument("--after-work", choices=("torch", "sklearn", "transformers"), help="the same with its library")
+    parser.add_argument(
+        "--after-work",
+        choices=("torch", "sklearn", "transformers"),
+        help="a library that the interpreter named by --python can import, to work with for two seconds",
+    )
     asked = parser.parse_args()
     if asked.after_work:
         python = asked.python or str(environment())

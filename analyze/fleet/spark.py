@@ -160,7 +160,7 @@ class SparkConnection:
         from pyspark.sql import functions as f
 
         names = [(f"{path.parent.name}/{path.name}", number) for number, path in enumerate(batches)]
-        # As Spark writes it in the paths of rows; it is not replaced in each row, which takes long.
+        # Spark writes = as %3D in the paths of rows. With both spellings here, no row's path is rewritten.
         names += [(name.replace("=", "%3D"), number) for name, number in names if "=" in name]
         numbers = self._session.createDataFrame(names, "batch string, number bigint")
         traces = self._frame("SELECT trace AS kept FROM fleet_traces")

@@ -24,7 +24,7 @@ def labels_text(table: Table, screen: Screen) -> Iterator[str]:
         yield from trace_lines(trace, screen)
         yield ""
     if not any(row.labels for row in table.rows):
-        yield "No sample has a label. A program sets them: with scalene_trace.recorder.label(endpoint=...):"
+        yield "No sample has a label. A program sets labels by `with scalene_trace.recorder.label(endpoint=...):`."
         yield ""
     shown = [place for place, name in enumerate(_FIELDS) if any(getattr(row, name) for row in table.rows)]
     names = table.query.get("by") or []

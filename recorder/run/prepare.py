@@ -97,9 +97,10 @@ def _pauses(settings: Settings, space: SpoolFile, marks: MarkFile, cycle: Cycle 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    # With a budget, the recorder looks seldom: processes that start in between must not wait for room.
-    ahead = 2 * FULL_AHEAD if settings.cpu_budget else FULL_AHEAD
-    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings, ahead=ahead)
+    # In the pauses of a cycle, the recorder looks seldom: processes that start in between must not wait for room.
+    times = 2 if settings.cpu_budget or settings.sample else 1
+    space = _memory_space(folder, settings, times)
+    space = space or SpoolFile(folder / SPOOL_NAME, settings, ahead=times * FULL_AHEAD)
     if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()
@@ -108,14 +109,15 @@ def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     return space
 
 
-def _memory_space(folder: Path, settings: Settings) -> SpoolFile | None:
-    """A spool in memory, with a link to it in ``folder``; None where it can or must be on the disk."""
+def _memory_space(folder: Path, settings: Settings, times: int) -> SpoolFile | None:
+    """A spool in memory, with a link to it in ``folder``; None where it can or must be on the disk. ``times``: as many chunks ahead as
+    usual."""
     chunks = 0 if writes_in_place(folder) else memory_chunks()
     if not chunks:
         return None
     try:
         (folder / SPOOL_NAME).symlink_to(path := memory_path())
-        return SpoolFile(path, settings, chunks, MEMORY_AHEAD)
+        return SpoolFile(path, settings, chunks, times * MEMORY_AHEAD)
     except OSError:
         remove_spool(folder)
         return None

@@ -195,7 +195,7 @@ class Session:
         if now_s >= self._end_s:
             self._end_early()
             return _TURN_S
-        offer = partial(self._prepared.space.offer_ahead, is_often=self._budget is None)
+        offer = partial(self._prepared.space.offer_ahead, is_often=self._cycle is None)
         follow, observe = self._prepared.pauses.turn, self._observe_rights
         steps: list[Callable[[], object]] = [
             self._follow_cycle,

@@ -57,7 +57,9 @@ class Spending:
         for chunk, offer in list(self._space.in_use.items()):
             header = ffi().from_buffer("struct chunk_header *", self._space.first_bytes(chunk, SLOT_BYTES))
             if int(header.process) not in (0, _C["PROCESS_WATCHER"]):
-                found[chunk] = offer, int(header.process), min(int(header.cursor), _SLOTS)
+                # To close a chunk, its process moves the cursor on by all slots.
+                filled = int(header.cursor) - (_SLOTS if header.closed else 0)
+                found[chunk] = offer, int(header.process), min(filled, _SLOTS)
         live = {process for _, process, _ in found.values()}
         for chunk, (offer, process, cursor) in self._cursors.items():
             if found.get(chunk, (-1,))[0] != offer and process in live:

@@ -21,17 +21,13 @@ def url_at(port: int, bucket: str) -> str:
     return f"s3://key:secret@{bucket}/shop?endpoint_override={ADDRESS}:{port}&scheme=http&region=us-east-1"
 
 
-def server_python(packages: Sequence[str] = (SERVER,)) -> Path:
+def server_python(packages: Sequence[str] = ()) -> Path:
     """The interpreter of the environment, with the server and ``packages``; made when missing."""
     python = HOME / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
-    wanted = (
-        [] if not subprocess.run([python, "-c", "import moto.server"], capture_output=True).returncode else [SERVER]
-    )
-    wanted += [each for each in packages if each != SERVER]
-    if wanted:
-        subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True)
+    if packages or subprocess.run([python, "-c", "import moto.server"], capture_output=True).returncode:
+        subprocess.run([python, "-m", "pip", "install", "-q", SERVER, *packages], check=True)
     return python
 
 

@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from scalene_trace.formats.spool.layout import constants
+from scalene_trace.formats.spool.layout import constants, ffi
 from scalene_trace.formats.trace.text import BUDGET_NOTE
 from scalene_trace.recorder.control.budget import HOOKS, TICK_S, Budget, Spent, tick_interval_ns
 from scalene_trace.recorder.control.cycle import Cycle
@@ -153,6 +153,23 @@ def test_a_process_that_has_ended_is_not_asked_for_again(monkeypatch: pytest.Mon
     assert (spent.look().program_s, asked[2:], spent.look().interval_s) == (1.0, [8], 0.06)
     pids[7] = 3  # the program's again
     assert spent.look().program_s == 101.0
+
+
+def test_a_process_that_has_closed_its_chunk_has_written_what_is_in_it() -> None:
+    headers = {3: (1, 20, 0), 4: (2, 1024 + 7, 1), 5: (3, 1030, 0), 6: (3, 1024 + 1030, 1)}
+
+    def first_bytes(chunk: int, size: int) -> bytes:
+        process, cursor, closed = headers[chunk]
+        header = ffi().new("struct chunk_header *", {"process": process, "cursor": cursor, "closed": closed})
+        return bytes(ffi().buffer(header))[:size]
+
+    space: Any = SimpleNamespace(in_use=dict.fromkeys(headers, 1), first_bytes=first_bytes)
+    spent = Spending(space, dict)
+    spent.count_records()
+    assert spent._records == 20 + 7 + 1024 + 1024
+    headers[3] = (1, 1024 + 21, 1)
+    spent.count_records()
+    assert spent._records == 21 + 7 + 1024 + 1024
 
 
 # ---- what a recording does with it ----
