@@ -85,7 +85,6 @@ class Budget:
         self.share = share
         self._on, self._off, self._last = _Sums(), _Sums(), Spent(0.0, 0.0, 0.0, 0, interval_s)
         self._begun_s, self._alloc_bytes, self._widened = 0.0, alloc_bytes, _Sums()
-        self._planned_s = 0.0  # all windows, as they should have been
         self._look: Callable[[], Spent] | None = None
         self._widen: Callable[[int], bool] = lambda _: False
 
@@ -113,14 +112,10 @@ class Budget:
         age_s = self._last.now_s - self._begun_s
         period_s = max(_FIRST_PERIOD_S, min(age_s * _OF_FIRST, _USUAL_PERIOD_S), age_s * _OF_ALL)
         self._widen_if_due()
-        # Turns come late, so windows are longer; but much of what they cost does not depend on their length.
-        longer = max(self._on.wall_s / self._planned_s, 1.0) if self._planned_s else 1.0
-        share = min(max(self._affordable() / longer, _LEAST), 1.0)
+        share = min(max(self._affordable(), _LEAST), 1.0)
         longest_s = max(_USUAL_PERIOD_S, age_s * _LONGER, period_s)
         period_s = min(max(period_s, _LEAST_WINDOW_S / share), longest_s)
-        window_s = max(share * period_s, _LEAST_WINDOW_S)
-        self._planned_s += window_s
-        return period_s, window_s
+        return period_s, max(share * period_s, _LEAST_WINDOW_S)
 
     def cost_s(self) -> tuple[float, float]:
         """What the recording has cost: in the program (estimated) and in the recorder (measured)."""

@@ -27,7 +27,7 @@ from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
 from ..rights.observer import RightsObserver
 from ..settings import Settings
-from ..spool.spool_file import FULL_AHEAD, SpoolFile
+from ..spool.spool_file import SpoolFile
 from .session import Prepared
 
 _Made = tuple[Facts, SpoolFile, MarkFile, Pauses, Cycle | None, Budget | None, socket.socket | None]
@@ -97,10 +97,9 @@ def _pauses(settings: Settings, space: SpoolFile, marks: MarkFile, cycle: Cycle 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    # In the pauses of a cycle, the recorder looks seldom: processes that start in between must not wait for room.
+    # In the pauses of a cycle, the recorder looks seldom, and processes that start in between need room.
     times = 2 if settings.cpu_budget or settings.sample else 1
-    space = _memory_space(folder, settings, times)
-    space = space or SpoolFile(folder / SPOOL_NAME, settings, ahead=times * FULL_AHEAD)
+    space = _memory_space(folder, settings, times) or SpoolFile(folder / SPOOL_NAME, settings, times=times)
     if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()
@@ -117,7 +116,7 @@ def _memory_space(folder: Path, settings: Settings, times: int) -> SpoolFile | N
         return None
     try:
         (folder / SPOOL_NAME).symlink_to(path := memory_path())
-        return SpoolFile(path, settings, chunks, times * MEMORY_AHEAD)
+        return SpoolFile(path, settings, chunks, MEMORY_AHEAD, times)
     except OSError:
         remove_spool(folder)
         return None

@@ -59,7 +59,7 @@ _NEVER_S = float("inf")
 _TURN_S = 0.05
 _PAUSED_S = 0.1
 #: The same with a budget, and between windows: 20 turns in a second cost 0.8 % of a slow processor, and 4 still 0.2 %.
-_RELAXED_S, _BETWEEN_S = 0.25, 1.0
+_RELAXED_S, _BETWEEN_S = 0.25, 0.5
 #: A process that has just been started may soon give up its rights.
 _NEW_S = 1.0
 #: The next turn comes sooner when chunks are taken so fast (a pool that forks a process for each task) that half of those
@@ -217,7 +217,7 @@ class Session:
         if self._taken > hurry_chunks_per_s * since_s:
             return _HURRY_S
         edge_s = self._cycle.left_s(time.monotonic()) if self._cycle else _NEVER_S
-        return max(min(pause_s, edge_s, self._end_s - time.monotonic()), _HURRY_S)
+        return max(min(pause_s, edge_s, min(self._end_s, self._snapshot_s) - time.monotonic()), _HURRY_S)
 
     def _pause_s(self, now_s: float) -> float:
         """The time to the next turn, if nothing is to happen at a certain moment before."""

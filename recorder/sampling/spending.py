@@ -24,7 +24,7 @@ class Spending:
         self._clocks: dict[int, float] = {}
         self._ended: dict[int, int] = {}  # as ``pids`` gives them: another program's process may get the pid
         self._records = 0
-        self._cursors: dict[int, tuple[int, int, int]] = {}  # chunk → offer, process, cursor
+        self._cursors: dict[int, tuple[int, int, int, bool]] = {}  # chunk → offer, process, cursor, is it closed?
 
     def look(self) -> Spent:
         """The sums until now."""
@@ -53,18 +53,18 @@ class Spending:
     def count_records(self) -> None:
         """Counts slots that were filled since the last time. Call it whenever chunks were taken, before they are drained. A
         chunk that was drained in the meantime was full if its process has another one; else the process has ended."""
-        found: dict[int, tuple[int, int, int]] = {}
+        found: dict[int, tuple[int, int, int, bool]] = {}
         for chunk, offer in list(self._space.in_use.items()):
             header = ffi().from_buffer("struct chunk_header *", self._space.first_bytes(chunk, SLOT_BYTES))
             if int(header.process) not in (0, _C["PROCESS_WATCHER"]):
                 # To close a chunk, its process moves the cursor on by all slots.
                 filled = int(header.cursor) - (_SLOTS if header.closed else 0)
-                found[chunk] = offer, int(header.process), min(filled, _SLOTS)
-        live = {process for _, process, _ in found.values()}
-        for chunk, (offer, process, cursor) in self._cursors.items():
-            if found.get(chunk, (-1,))[0] != offer and process in live:
+                found[chunk] = offer, int(header.process), min(filled, _SLOTS), bool(header.closed)
+        live = {process for _, process, *_ in found.values()}
+        for chunk, (offer, process, cursor, is_closed) in self._cursors.items():
+            if found.get(chunk, (-1,))[0] != offer and process in live and not is_closed:
                 self._records += _SLOTS - cursor
-        for chunk, (offer, _, cursor) in found.items():
+        for chunk, (offer, _, cursor, _) in found.items():
             known = self._cursors.get(chunk)
             self._records += cursor - (known[2] if known and known[0] == offer else 0)
         self._cursors = found

@@ -40,12 +40,15 @@ class SpoolFile:
     Invariants: taken <= offered; every chunk below ``header.chunks_used`` has disk space and is offered, in use or free.
     """
 
-    def __init__(self, path: Path, settings: Settings, chunks: int = _RING, ahead: int = FULL_AHEAD) -> None:
-        """``chunks``: the most that it may have; ``ahead``: how many are offered ahead. Raises OSError, with EFBIG when
+    def __init__(
+        self, path: Path, settings: Settings, chunks: int = _RING, ahead: int = FULL_AHEAD, times: int = 1
+    ) -> None:
+        """``chunks``: the most that it may have; ``ahead``: how many are offered ahead, ``times`` as many where there is room:
+        ``failures`` does not count what lacks of those. Raises OSError, with EFBIG when
         ``ulimit -f`` leaves no room for even one chunk."""
         self.path = path
         self.failures = 0
-        self.full_ahead = ahead
+        self.full_ahead, self._needed = times * ahead, ahead // 2
         self.in_use: dict[int, int] = {}
         self._offered = self._used = 0
         self._offers = array("I", bytes(4 * _RING))
@@ -79,7 +82,7 @@ class SpoolFile:
         while self._free and self._ahead() < self.full_ahead:
             self._offer(self._free.popleft())
         if time.monotonic() >= self._retry_at_s and not self._offer_new():
-            self.failures += left < few
+            self.failures += left < min(few, self._needed)
             self._retry_at_s = time.monotonic() + _RETRY_S
 
     @property

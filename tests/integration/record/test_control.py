@@ -93,6 +93,15 @@ def test_waits_of_a_pause_are_not_recorded(python: Interpreter, tmp_path: Path) 
     assert report(live.trace)["totals"]["wait_s"] == pytest.approx(watched_ns / 1e9, abs=0.08)
 
 
+def test_the_windows_of_a_cycle_have_their_waits(tmp_path: Path) -> None:
+    """The watcher sleeps in pauses for a second, unless it is told that one has ended."""
+    done = record(tmp_path / "t.parquet", ["-c", "import time; time.sleep(3)"], options=["--sample", "100ms/500ms"])
+    found = report(done.trace)
+    paused_s = sum((row["end_ns"] or 3e9) - row["t_ns"] for row in rows(done.trace, "mark")) / 1e9
+    recorded_s = found["traces"][0]["wall_s"] - paused_s
+    assert 0.5 * recorded_s <= found["totals"]["wait_s"] <= 1.1 * recorded_s + 0.1
+
+
 def test_the_footprint_is_right_after_a_pause(python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", python) as live:
         live.tell("hold")

@@ -170,6 +170,15 @@ def test_a_process_that_has_closed_its_chunk_has_written_what_is_in_it() -> None
     headers[3] = (1, 1024 + 21, 1)
     spent.count_records()
     assert spent._records == 21 + 7 + 1024 + 1024
+    del space.in_use[5], space.in_use[3]  # drained; the process of the first has another chunk
+    spent.count_records()
+    assert spent._records == 21 + 7 + 1024 + 1024
+    headers[7] = headers[8] = (4, 30, 0)
+    space.in_use |= {7: 1, 8: 1}
+    spent.count_records()
+    del space.in_use[7]  # it was full when it was drained: its process goes on in another one
+    spent.count_records()
+    assert spent._records == 21 + 7 + 1024 + 1024 + 1024 + 30
 
 
 # ---- what a recording does with it ----
@@ -268,13 +277,13 @@ def running(**more: Any) -> Any:
 
 def test_turns_are_far_apart_unless_something_is_to_happen() -> None:
     session = running()
-    assert session.turn() == 1.0
+    assert session.turn() == 0.5
     assert running(_end_s=time.monotonic() + 0.1).turn() <= 0.1
     session._prepared.rights = MagicMock()
     session._rss.started.return_value = [7]
     assert session.turn() == 0.05, "a new process may soon give up its rights"
     session._rss.started.return_value, session._noticed_s = [], time.monotonic() - 1.0
-    assert session.turn() == 1.0
+    assert session.turn() == 0.5
     session._header.paused = 0
     assert session.turn() == 0.25, "in a window, the next one is closer"
 
