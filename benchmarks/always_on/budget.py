@@ -1,5 +1,4 @@
-"""What ``--cpu-budget`` keeps: the ten programs of the Scalene papers, bare and with a budget in alternation, and whether what
-is found is right for all of the time.
+"""What ``--cpu-budget`` keeps: the ten programs of the Scalene papers, bare and with a budget in alternation.
 
 A round runs a program bare, with the budget and fully recorded, in an order that turns. What recording costs is told by four
 figures: the CPU time of the program's body against the bare run of the round (medians and ranges; noise of other programs is
@@ -18,7 +17,6 @@ import re
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -29,34 +27,16 @@ from overhead import LOOP, PROGRAMS, script
 from support.environments import Spread, environment, save, spread, tool, version_of
 
 _WAYS = ("bare", "budget", "whole")
-#: Functions with less of the CPU time are not compared: normal errors do not hold for a handful of ticks.
-_LEAST_SHARE = 0.05
 _COST = re.compile(
     r"cost ([\d.]+) % \(in the program ([\d.]+) % .*the recorder ([\d.]+) s\), recorded ([\d.]+) % .*cpu-interval=([\d.]+ms)"
 )
-#: Two phases with the same CPU time: one computes, the other allocates blocks that are sampled.
-PHASES = """
-import sys, time
-def computes(end):
-    while time.process_time() < end:
-        sum(range(2000))
-def allocates(end):
-    while time.process_time() < end:
-        [bytearray(2000) for _ in range(200)]
-end = 0.0
-for turn in range(int(sys.argv[1])):
-    for phase in (computes, allocates):
-        end = max(end, time.process_time()) + 2.0
-        phase(end)
-"""
 
 
 @dataclass(frozen=True)
 class Row:
     """A program with the budget. Times in seconds; ``said_percent``: the cost that the traces name; ``in_program_percent``: of
     it, in the program, of its CPU time; ``own_percent``: CPU time of the recorder while the program ran, of that time;
-    ``recorded_percent``: of the time; ``apart_percent``, ``apart_errors``: see above; ``squares``: of the differences in standard errors,
-    one for each function."""
+    ``recorded_percent``: of the time."""
 
     program: str
     bare_s: float
@@ -68,10 +48,6 @@ class Row:
     recorded_percent: float
     interval: str
     ticks: int
-    ticks_of_whole: int
-    apart_percent: float
-    apart_errors: float
-    squares: list[float]
 
 
 def run(way: str, budget: str, python: Path, command: list[str], output: Path) -> tuple[dict[str, Any], float]:
@@ -87,13 +63,6 @@ def run(way: str, budget: str, python: Path, command: list[str], output: Path) -
     return json.loads(result.read_text()), time.monotonic() - begun_s
 
 
-def functions(trace: Path) -> Counter[str]:
-    """CPU seconds of each function of the trace."""
-    line = [tool("scalene-analyze"), "report", "--json", "--all", str(trace)]
-    told = json.loads(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
-    return Counter({f"{each['file']}:{each['function']}": each["cpu_s"] for each in told["functions"] if each["cpu_s"]})
-
-
 def known(trace: Path) -> tuple[list[float], str, int]:
     """The last cost that the trace names: its four numbers, and the interval; and the number of ticks."""
     line = [tool("scalene-analyze"), "info", "--json", str(trace)]
@@ -104,20 +73,6 @@ def known(trace: Path) -> tuple[list[float], str, int]:
     return numbers, last.group(5) if last else "", told["traces"][0]["events"]["cpu"] or 0
 
 
-def apart(ours: Counter[str], ticks: int, theirs: Counter[str], others: int) -> tuple[float, list[float]]:
-    """The largest difference of shares in percent, and all in standard errors."""
-    sums = ours.total() or 1.0, theirs.total() or 1.0
-    found = []
-    for name in {*ours, *theirs}:
-        p, q = ours[name] / sums[0], theirs[name] / sums[1]
-        r = (ours[name] + theirs[name]) / sum(sums)
-        if r < _LEAST_SHARE:
-            continue
-        error = (max(r * (1 - r), 1e-6) * (1 / max(ticks, 1) + 1 / max(others, 1))) ** 0.5
-        found.append((100 * abs(p - q), abs(p - q) / error))
-    return max((each for each, _ in found), default=0.0), [each for _, each in found]
-
-
 def measure(program: str, python: Path, budget: str, rounds: int, seconds: float) -> Row:
     """All rounds of one program."""
     with TemporaryDirectory() as folder:
@@ -125,23 +80,18 @@ def measure(program: str, python: Path, budget: str, rounds: int, seconds: float
         first, _ = run("bare", budget, python, ["0", *script(python, program)], output)
         count = str(max(1, round(seconds * first["iterations"] / first["body_s"])))
         told: dict[str, list[dict[str, Any]]] = {way: [] for way in _WAYS}
-        shares: dict[str, Counter[str]] = {way: Counter() for way in _WAYS}
-        ticks, costs, interval = Counter[str](), list[list[float]](), ""
+        ticks, costs, interval = 0, list[list[float]](), ""
         for number in range(rounds):
             for way in _WAYS if number % 2 == 0 else _WAYS[::-1]:
                 told[way].append(run(way, budget, python, [count, *script(python, program)], output)[0])
-                if way != "bare":
-                    shares[way] += functions(output)
-                    numbers, text, events = known(output)
-                    ticks[way] += events
-                    if way == "budget":
-                        costs.append([*numbers, told[way][-1]["body_s"]])
-                        interval = text
+                if way == "budget":
+                    numbers, interval, events = known(output)
+                    ticks += events
+                    costs.append([*numbers, told[way][-1]["body_s"]])
         ratios = {
             way: spread([ours["cpu_s"] / bare["cpu_s"] for ours, bare in zip(told[way], told["bare"], strict=True)])
             for way in _WAYS[1:]
         }
-        difference, errors = apart(shares["budget"], ticks["budget"], shares["whole"], ticks["whole"])
         said, within, own_s, recorded, body_s = (median(each) for each in zip(*costs, strict=True))
         return Row(
             program,
@@ -153,11 +103,7 @@ def measure(program: str, python: Path, budget: str, rounds: int, seconds: float
             100 * own_s / body_s,
             recorded,
             interval,
-            ticks["budget"],
-            ticks["whole"],
-            difference,
-            max(errors, default=0.0),
-            [each * each for each in errors],
+            ticks,
         )
 
 
@@ -183,40 +129,20 @@ def line_of(row: Row) -> str:
     """A row as text."""
     return (
         f"{row.program:24} {row.bare_s:6.2f} {row.body_cpu!s:>24} {row.whole_cpu!s:>24} {row.said_percent:6.2f}"
-        f" {row.in_program_percent:8.2f} {row.own_percent:7.2f} {row.recorded_percent:8.1f} {row.interval:>8}"
-        f" {row.ticks:6} {row.apart_percent:6.1f} {row.apart_errors:6.1f}"
+        f" {row.in_program_percent:8.2f} {row.own_percent:7.2f} {row.recorded_percent:8.1f} {row.interval:>8} {row.ticks:6}"
     )
 
 
 def table(rows: list[Row], budget: str) -> str:
     """The rows as text."""
     head = f"{'program':24} {'bare s':>6} {'CPU time with budget':>24} {'fully recorded':>24} {'said %':>6} {'inside %':>8}"
-    head += f" {'own %':>7} {'recorded':>8} {'interval':>8} {'ticks':>6} {'apart':>6} {'errors':>6}"
+    head += f" {'own %':>7} {'recorded':>8} {'interval':>8} {'ticks':>6}"
     cpu, whole = (median(getattr(row, name).median for row in rows) for name in ("body_cpu", "whole_cpu"))
     last = (
         f"median over {len(rows)} programs with {budget}: CPU time {cpu:.4f} (fully recorded {whole:.4f}), said cost "
     )
     last += f"{median(row.said_percent for row in rows):.2f} %, worst {max(row.said_percent for row in rows):.2f} %"
-    squares = [each for row in rows for each in row.squares]
-    mean = sum(squares) / (len(squares) or 1)
-    shares = f"{len(squares)} shares of functions: mean square of their differences {mean:.2f} squared standard errors"
-    return "\n".join([head, "-" * len(head), *map(line_of, rows), last, shares])
-
-
-def phases(python: Path, budget: str, runs: int, turns: int) -> list[float]:
-    """The share of the phase that allocates in each run; the truth is a half."""
-    found = []
-    with TemporaryDirectory() as folder:
-        program, output = Path(folder) / "phases.py", Path(folder) / "t.parquet"
-        program.write_text(PHASES)
-        for _ in range(runs):
-            line = [tool("scalene-record"), "-o", str(output), "--python", str(python), "--cpu-budget", budget]
-            subprocess.run([*line, str(program), str(turns)], check=True, capture_output=True)
-            seen = functions(output)
-            parts = [sum(cpu_s for name, cpu_s in seen.items() if each in name) for each in ("allocates", "computes")]
-            found += [parts[0] / sum(parts)] if sum(parts) else []
-            print(f"share of the phase that allocates: {found[-1:]}", flush=True)
-    return found
+    return "\n".join([head, "-" * len(head), *map(line_of, rows), last])
 
 
 def main() -> int:
@@ -226,19 +152,11 @@ def main() -> int:
     parser.add_argument("--budget", default="0.5%")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="length of a bare run")
-    parser.add_argument("--phases", type=int, metavar="RUNS", default=0, help="only record the program with two phases")
-    parser.add_argument("--turns", type=int, default=5, help="of its two phases, 4 s each")
     parser.add_argument("--python", help="interpreter to measure (default: the one running)")
     parser.add_argument("--kept", action="store_true", help="only run each program once with the budget")
     parser.add_argument("--rows", type=Path, help="add the rows to this file of JSON lines, and write no result")
     asked = parser.parse_args()
     python = environment(asked.python)
-    if asked.phases:
-        found = phases(python, asked.budget, asked.phases, asked.turns)
-        text = f"share of the phase that allocates, of two with equal CPU time: {spread(found)} in {len(found)} runs"
-        print(text)
-        save("budget-phases", {"shares": found, "turns": asked.turns, "budget": asked.budget}, text)
-        return 0
     facts = {"python": version_of(str(python)), "budget": asked.budget, "seconds": asked.seconds}
     if asked.kept:
         runs = []
