@@ -192,6 +192,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/budget.py --kept --seconds 40
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/sending.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/long_recording.py
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/growth.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/two_days.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/fleet.py
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/long/fleet_comparisons.py

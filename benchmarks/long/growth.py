@@ -20,9 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from support.environments import save, tool, version_of
+from support.curves import drawing
+from support.environments import ROOT, save, tool, version_of
 
 _MIB = 2**20
+DRAWING = ROOT / "docs" / "growth.svg"
 #: All programs print the CPU seconds that they and their children have used.
 _END = """
 import os
@@ -185,6 +187,13 @@ def table(name: str, points: Sequence[Point]) -> str:
     return "\n".join(rows)
 
 
+def curves(points: Sequence[Point]) -> dict[str, list[tuple[float, float]]]:
+    """The times of an axis, to be drawn."""
+    names = {"recorder_cpu_s": "CPU time of the recorder", "after_s": "from the program's end to the prompt"}
+    names |= {"report_cpu_s": "CPU time of the report"}
+    return {title: [(point.size, float(getattr(point, name))) for point in points] for name, title in names.items()}
+
+
 def main() -> None:
     """Runs the benchmark and writes its result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -203,6 +212,8 @@ def main() -> None:
                 print(found[name][-1], flush=True)
                 size *= 10
     facts = {"python": version_of(asked.python), "points": {name: [*map(asdict, each)] for name, each in found.items()}}
+    if set(found) == set(AXES):
+        DRAWING.write_text(drawing({name: curves(points) for name, points in found.items()}, "s"))
     save("growth", facts, "\n\n".join(table(name, points) for name, points in found.items()))
 
 
