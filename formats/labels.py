@@ -11,12 +11,12 @@ import unicodedata
 
 #: The most bytes of a value in UTF-8, and the most labels of a trace.
 MOST_BYTES, MOST_LABELS = 256, 64
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_NAME = r"[a-z][a-z0-9_]{0,63}"
 
 
 def is_name(text: str) -> bool:
     """Is it the name of a label: a lower-case letter, then at most 63 lower-case letters, digits and ``_``?"""
-    return _NAME.fullmatch(text) is not None
+    return re.fullmatch(_NAME, text, re.ASCII) is not None
 
 
 def has_control(text: str) -> bool:

@@ -25,8 +25,8 @@ _BYTES = {"b": 1} | {
     for binary, base in (("", 1000), ("i", 1024))
     for ending in ("b", "")
 }
-_QUANTITY = re.compile(r"([+-]?)\s*(\d{1,18}(?:\.\d{1,18})?)\s*([a-zA-Z]*)")
-_PERCENT = re.compile(r"([+-]?)\s*(\d{1,12}(?:\.\d{1,12})?)\s*%")
+_QUANTITY = r"([+-]?)\s*(\d{1,18}(?:\.\d{1,18})?)\s*([a-zA-Z]*)"
+_PERCENT = r"([+-]?)\s*(\d{1,12}(?:\.\d{1,12})?)\s*%"
 
 SIZE_EXAMPLES = "10MB, 512KiB or 1GB"
 DURATION_EXAMPLES = "1.5s, 20ms or 5min"
@@ -70,13 +70,13 @@ def parse_amount(text: str, unit: str) -> float:
 
 def parse_percent(text: str) -> float | None:
     """The number that "5%" or "-2.5 %" means; None where the text is not a percentage."""
-    found = _PERCENT.fullmatch(text.strip())
+    found = re.fullmatch(_PERCENT, text.strip())
     return float(found[1] + found[2]) if found else None
 
 
 def _magnitude(text: str, units: Mapping[str, float], signed: bool = True) -> float | None:
     """The number times its unit; None where the text has another form or an unknown unit."""
-    found = _QUANTITY.fullmatch(text.strip())
+    found = re.fullmatch(_QUANTITY, text.strip())
     if found is None or found[3].lower() not in units or (found[1] and not signed):
         return None
     return (-1 if found[1] == "-" else 1) * float(found[2]) * units[found[3].lower()]

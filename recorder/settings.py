@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from ..formats.dataclass import dataclass, field
 
 DEFAULT_OUTPUT = "trace.parquet"
 DEFAULT_INTERVAL_NS = 10_000_000

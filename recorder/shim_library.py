@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +41,8 @@ def preloadable_shim(output_folder: Path) -> Iterator[Path]:
     if usable(shim):
         yield shim
         return
+    import shutil  # these are here, because few recordings need them
+
     folder = _private_folder(output_folder)
     try:
         copy = folder / LIBRARY_NAME
@@ -79,6 +79,8 @@ def _candidates() -> list[Path]:
 
 
 def _private_folder(output_folder: Path) -> Path:
+    import tempfile
+
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     places = [Path(runtime)] if runtime else []
     for place in [*places, Path("/dev/shm"), Path("/tmp"), Path("/var/tmp"), output_folder]:

@@ -6,14 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from ...formats.dataclass import replace
 from ...formats.units import counted, file_size_text
 from ...recorder.errors import RecordError, SetupError, UsageError
-from ...recorder.run.load import hide_pandas
+from ...recorder.run.load import leave_out
 from ..render.text import clean
 from .options import NAME, Given, Split, read_options, settings_of, split_command_line
 
@@ -41,7 +41,7 @@ def main() -> NoReturn:
     if "_SCALENE_RECORD_COMPLETE" in os.environ:
         _run_typer()
     _open_closed_streams()
-    hide_pandas()
+    leave_out()
     try:
         status = run(sys.argv[1:])
     except RecordError as error:

@@ -9,10 +9,10 @@ program would start that much later.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...formats.dataclass import dataclass
 from ...recorder.errors import UsageError
 from ...recorder.labels import labels_of
 from ...recorder.option_values import (

@@ -6,12 +6,11 @@ from __future__ import annotations
 import bisect
 import itertools
 import os
-import shutil
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import IO
 
+from ...formats.dataclass import dataclass
 from ...formats.units import counted
 
 _STYLES = {
@@ -60,6 +59,8 @@ def screen_for(stream: IO[str], color: str = "auto") -> Screen:
     """The screen of ``stream``. ``color``: auto, always or never."""
     is_terminal = stream.isatty()
     has_unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
+    import shutil  # here, because scalene-record needs no screen
+
     width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
     return Screen(max(width, 60), _has_color(color, is_terminal), has_unicode, is_terminal)
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-_INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)?t?)?")
+_INTERPRETER = r"(python|pypy)(\d+(\.\d+)?t?)?"
 #: Options of Python without a value, and then -c, in one word.
-_CODE_OPTION = re.compile(r"-[bBdEhiIOPqRsSuvx]*c")
+_CODE_OPTION = r"-[bBdEhiIOPqRsSuvx]*c"
 
 
 def names_interpreter(command: Sequence[str | None]) -> bool:
@@ -23,7 +23,7 @@ def given_code(command: Sequence[str | None]) -> str | None:
     if not any(_is_interpreter(word) for word in words):  # leaves the words after it
         return None
     for word in words:
-        if option := _CODE_OPTION.match(word):
+        if option := re.match(_CODE_OPTION, word):
             code = word[option.end() :] or next(words, "")
             return None if _starts_a_worker(code) else code
         if word in ("-X", "-W"):
@@ -34,7 +34,7 @@ def given_code(command: Sequence[str | None]) -> str | None:
 
 
 def _is_interpreter(word: str) -> bool:
-    return _INTERPRETER.fullmatch(PurePosixPath(word).name) is not None
+    return re.fullmatch(_INTERPRETER, PurePosixPath(word).name) is not None
 
 
 def _starts_a_worker(code: str) -> bool:

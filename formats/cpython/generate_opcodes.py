@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-DATA_PATH = Path(__file__).with_name("opcodes.json")
+from .opcodes import DATA_PATH
 
 #: Runs in the interpreter. Each version has the facts in other places. ``base`` maps specialized instructions to the base
 #: instruction.

@@ -8,11 +8,12 @@ caches finds the right line too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from ..dataclass import dataclass
 
 #: ``line`` of an instruction that has none.
 NO_LINE = 0

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .generate_opcodes import DATA_PATH
+from ..dataclass import dataclass
 
+DATA_PATH = Path(__file__).with_name("opcodes.json")
 #: Stands for an opcode that could not be read: no version uses this number for an instruction that runs in a frame.
 NOT_READ = 255
 

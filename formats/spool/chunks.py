@@ -11,11 +11,11 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..dataclass import dataclass, field
 from .layout import constants, ffi, record_kinds
 from .regular import open_regular
 

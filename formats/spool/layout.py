@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 
 HEADER_PATHS = tuple(Path(__file__).with_name(name) for name in ("spool.h", "records.h"))
 
-_DEFINE = re.compile(r"#\s*define\s+(\w+)\s+(0[xX][0-9a-fA-F]+|\d+)")
 _NUMPY_NAMES = {f"{sign}int{bits}_t": f"{sign[:1] or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
-@cache
 def constants() -> dict[str, int]:
     """The value of every ``#define NAME number`` of the headers."""
-    found = (_DEFINE.match(line) for line in declarations())
-    return {match[1]: int(match[2], 0) for match in found if match}
+    from .layout_ffi import CONSTANTS  # here, because generate_layout imports this module to write that one
+
+    return CONSTANTS
 
 
 @cache

@@ -7,9 +7,10 @@ notice are in :data:`RECORDER_LOSSES`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from ..dataclass import dataclass
 
 HEADER_PATH = Path(__file__).with_name("losses.h")
 

@@ -11,7 +11,6 @@ import os
 import stat
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..dataclass import dataclass, field, replace
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
 from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, Offers, View, read_chunks, view_of
 from .layout import constants, record_kinds, struct_dtype
@@ -170,7 +170,7 @@ class CodeObjects:
         return self.whole | {code: found for code, found in partial.items() if found}, len(partial)
 
 
-@dataclass
+@dataclass()
 class _Reading:
     """The records that were read so far."""
 

@@ -13,9 +13,9 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..dataclass import dataclass
 from ..errors import (
     NotATrace,
     NotParquet,
@@ -56,7 +56,7 @@ def check_trace(path: Path) -> TraceHeader:
     Raises TraceMissing, TraceIsDirectory, TraceEmpty, NotParquet, NotATrace, TraceCut, TraceDamaged, TraceChanged,
     TraceTooLarge or TraceTooNew.
     """
-    from .bounds.limits import TooLarge
+    from .bounds.largest import TooLarge
 
     descriptor = _open(path)
     try:
@@ -76,7 +76,7 @@ def check_open(path: Path, descriptor: int, version_key: str, most_major: int) -
 
     Raises TraceEmpty, NotParquet, NotATrace, TraceCut, TraceDamaged, TraceChanged, TraceTooLarge or TraceTooNew.
     """
-    from .bounds.limits import TooLarge
+    from .bounds.largest import TooLarge
 
     file = _File(descriptor, path)
     try:
@@ -101,7 +101,7 @@ def stored_trace_id(path: Path) -> str:
 
 def _stored(path: Path, key: str) -> bytes:
     """The value of a key of the file metadata, without a check of the file; b"" where there is none."""
-    from .bounds.limits import TooLarge
+    from .bounds.largest import TooLarge
 
     try:
         descriptor = _open(path)
@@ -229,7 +229,7 @@ def _footer_bytes(file: _File) -> int:
 
 def _footer(file: _File) -> _Footer:
     """The footer. Raises TooLarge."""
-    from .bounds.limits import check_footer_size
+    from .bounds.largest import check_footer_size
 
     check_footer_size(_footer_bytes(file), file.size)
     return _unchecked_footer(file)

@@ -14,14 +14,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+# What pyarrow.parquet.ParquetWriter calls. That module would import pyarrow.fs and ssl, 10 ms, for files that it opens itself.
+from pyarrow._parquet import ParquetWriter
 
 from ..beside import Beside
 from ..errors import TraceWriteError
@@ -96,7 +98,8 @@ def _group_table(trace_id: str, blocks: list[Block], wanted: pa.Schema) -> pa.Ta
 def _repeated(texts: list[tuple[str, int]]) -> pa.Array:
     """Each text as often as its number says."""
     codes = np.repeat(np.arange(len(texts), dtype=np.int8), [rows for _, rows in texts])
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array([text for text, _ in texts], pa.string()))
+    indices = pa.Array.from_buffers(pa.int8(), len(codes), [None, pa.py_buffer(codes)])  # as row_groups.array_of
+    return pa.DictionaryArray.from_arrays(indices, pa.array([text for text, _ in texts], pa.string()))
 
 
 def _concat(arrays: list[pa.Array], wanted: pa.DataType) -> pa.Array:
@@ -129,7 +132,7 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
         wanted, groups = _arrow_schema(), row_groups(parts)
         first = [group for group in (next(groups, None),) if group is not None]
         options = _writer_options(all(map(_is_small, first)), sum(map(text_bytes, first)))
-        with pq.ParquetWriter(file, wanted, **options) as writer:
+        with closing(ParquetWriter(file, wanted, **options)) as writer:
             frames = 0
             with _Groups(writer) as written:
                 while group := first.pop() if first else next(groups, None):
@@ -146,7 +149,7 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 class _Groups:
     """Writes row groups one after the other. A context manager: at its end all are written, or none is being written."""
 
-    def __init__(self, writer: pq.ParquetWriter) -> None:
+    def __init__(self, writer: ParquetWriter) -> None:
         self._writer = writer
         self._last: Beside[None] | None = None
 
@@ -222,6 +225,9 @@ def _writer_options(is_small: bool, text_bytes: int) -> dict[str, Any]:
     level = _LEVEL_OF_FEW if is_small else _LEVEL
     text_level = _LONG_TEXT_LEVEL if text_bytes > _LONG_TEXT_BYTES else _TEXT_LEVEL
     return {
+        "version": "2.6",
+        "data_page_version": "1.0",
+        "writer_engine_version": "V2",
         "compression": "zstd",
         "compression_level": {leaf: text_level if leaf == "source.text" else level for leaf in encodings},
         "use_dictionary": [] if is_small else [leaf for leaf, name in encodings.items() if name == "DICTIONARY"],

@@ -7,8 +7,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from ...formats.dataclass import dataclass
 
 _DELETED = b" (deleted)"
 _AT_RANDOM = 25

@@ -8,9 +8,9 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from ...formats.dataclass import dataclass
 from ...formats.spool.layout import constants, ffi
 from ..convert.running import started_ns
 from ..shim_library import watch_library

@@ -6,8 +6,8 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+from ...formats.dataclass import dataclass, replace
 from ..convert.native.dynamic import PT_LOAD, Symbol, data_at, dynamic_symbols, sections_of
 from ..convert.native.elf import ElfFile
 from ..runtime_table import FINAL, RUNTIME_BYTES, frames_readable, is_free_threaded

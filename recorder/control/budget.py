@@ -7,8 +7,8 @@ and the number of records that it has written. docs/design/budget.md says why th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from ...formats.dataclass import dataclass, replace
 from ...formats.trace.text import BUDGET_NOTE
 
 #: What one event costs the program, with the signal, the caches that it leaves behind and the kernel's part, in seconds. They
@@ -66,7 +66,7 @@ def tick_interval_ns(share: float, given_ns: int) -> int:
     return max(given_ns, min(round(TICK_S / (_SHARE * share) * 1e9), LONGEST_INTERVAL_NS))
 
 
-@dataclass
+@dataclass()
 class _Sums:
     """Of all windows, or of all pauses. ``ticks``: as many as the interval makes."""
 

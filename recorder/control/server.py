@@ -18,10 +18,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...formats.dataclass import dataclass, field
 from ..api import with_socket_name
 
 Answer = dict[str, Any]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...formats.dataclass import dataclass
 from ...formats.spool.layout import constants
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable

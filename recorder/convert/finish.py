@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...formats.dataclass import dataclass
 from ...formats.errors import NothingRecorded, TraceError, TraceWriteError
 from ...formats.spool.chunks import View
 from ...formats.spool.layout import struct_dtype
@@ -225,11 +224,13 @@ def _put_in_place(written: Path, output: Path, trace_id: str, makes_folder: bool
 
 def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
     """Puts the trace in its place on another file system. Raises TraceWriteError."""
+    from shutil import copyfileobj  # here, because few recordings need it
+
     beside = temporary.new(output)
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as target, written.open("rb") as source:
-            shutil.copyfileobj(source, target)
+            copyfileobj(source, target)
         put_in_place(beside, output, replaces)
     except OSError as error:
         beside.unlink(missing_ok=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from ...formats.dataclass import dataclass, field
 from ...formats.spool.early import EarlyRecords
 from ...formats.spool.reader import CodeObject
 from .native.names import ReadableNames
@@ -34,7 +34,7 @@ class KnownCodes:
                 self._left_bytes -= size
 
 
-@dataclass
+@dataclass()
 class Known:
     """What is known before the end. ``records``: those of finished chunks; ``sources``: files whose texts are in the trace;
     ``codes``: code objects; ``functions``, ``lines``: tables; ``names``: readable forms of mangled names. While the program

@@ -3,7 +3,6 @@ the texts are those of notebooks that a command line names, as ``jupyter execute
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -18,8 +17,8 @@ LARGEST_BYTES = 16 * 1024 * 1024
 #: Of the cells of one notebook, each of which is hashed.
 MOST_CELL_BYTES = 2 * 1024 * 1024
 _MOST_NOTEBOOKS = 100
-_OF_KERNEL = re.compile(r"/ipykernel_\d+/(\d+)\.py")
-_OF_SHELL = re.compile(r"<ipython-input-\d+-([0-9a-f]{12})>")
+_OF_KERNEL = r"/ipykernel_\d+/(\d+)\.py"
+_OF_SHELL = r"<ipython-input-\d+-([0-9a-f]{12})>"
 _SEED = 0xC70F6907  # of ipykernel
 _WORD = 0xFFFFFFFF
 
@@ -64,7 +63,8 @@ def _names_of_cells(files: Iterable[str]) -> dict[str, list[str]]:
     """The files that are cells, by the hash in their names."""
     names: dict[str, list[str]] = {}
     for file in files:
-        if match := _OF_SHELL.fullmatch(file) or (file.endswith(".py") and _OF_KERNEL.search(file)) or None:
+        is_shell, is_kernel = file.startswith("<ipython-input-"), file.endswith(".py") and "/ipykernel_" in file
+        if match := (is_shell and re.fullmatch(_OF_SHELL, file)) or (is_kernel and re.search(_OF_KERNEL, file)) or None:
             names.setdefault(match[1], []).append(file)
     return names
 
@@ -88,10 +88,12 @@ def _cells(descriptor: int) -> Iterator[str]:
 
 
 def _hashes(text: str) -> Iterator[str]:
+    from hashlib import sha1  # here, because few recordings need it
+
     data = text.encode()
     yield str(murmur2(data, _SEED))
     for each in (data, data + b"\n"):  # the shell adds it
-        yield hashlib.sha1(each, usedforsecurity=False).hexdigest()[:12]
+        yield sha1(each, usedforsecurity=False).hexdigest()[:12]
 
 
 def murmur2(data: bytes, seed: int) -> int:

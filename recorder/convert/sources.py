@@ -6,16 +6,18 @@ import io
 import os
 import re
 import tokenize
-import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...formats.dataclass import dataclass, field
 from ...formats.trace.text import storable
 from ..rights.opening import OpenFile, Withheld, open_regular_file
 from .notebooks import read_cells
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 LARGEST_BYTES = 2 * 1024 * 1024
 #: Of a zip archive: its directory is read as a whole.
@@ -25,7 +27,7 @@ MOST_BYTES = 48 * 1024 * 1024
 _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/)")
 
 
-@dataclass
+@dataclass()
 class Sources:
     """The ``source`` table, and the number of files that could not be read, or may not be (``withheld``).
     ``text_bytes``: size of the texts in the trace so far; ``modified_ns``: times of modification by the names of files."""
@@ -42,7 +44,7 @@ class Sources:
         return table
 
 
-@dataclass
+@dataclass()
 class KnownTexts:
     """Texts that were read while the program ran. ``modified_ns``: times of modification by the files' names in the trace;
     ``text_bytes``: size of all texts."""
@@ -135,7 +137,7 @@ class _Archives:
 
     def __init__(self, open_file: OpenFile) -> None:
         self._open_file = open_file
-        self._known: dict[Path, tuple[zipfile.ZipFile, int] | Exception] = {}
+        self._known: dict[Path, tuple[ZipFile, int] | Exception] = {}
         self._opened = ExitStack()
 
     def close(self) -> None:
@@ -160,14 +162,16 @@ class _Archives:
             return self._member(known[0], path.relative_to(place).as_posix()), known[1]
         raise NotADirectoryError(path)
 
-    def _archive(self, place: Path) -> tuple[zipfile.ZipFile, int]:
+    def _archive(self, place: Path) -> tuple[ZipFile, int]:
         file = self._opened.enter_context(os.fdopen(self._open_file(place), "rb"))
         status = os.fstat(file.fileno())
         if status.st_size > LARGEST_ARCHIVE_BYTES:
             raise ValueError("too large for an archive")
-        return zipfile.ZipFile(file), status.st_mtime_ns
+        from zipfile import ZipFile  # here, because few recordings need it
 
-    def _member(self, archive: zipfile.ZipFile, name: str) -> bytes:
+        return ZipFile(file), status.st_mtime_ns
+
+    def _member(self, archive: ZipFile, name: str) -> bytes:
         if name not in archive.NameToInfo:
             raise FileNotFoundError(name)
         with archive.open(name) as member:

@@ -6,15 +6,15 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...formats.dataclass import asdict, dataclass
 from ...formats.spool.regular import read_regular
 from .files import FACTS_NAME, SPOOL_NAME
 from .held import HeldFolder
 
-_TRACE_ID = re.compile("[0-9a-f]{32}")
+_TRACE_ID = "[0-9a-f]{32}"
 
 
 @dataclass(frozen=True)
@@ -90,4 +90,4 @@ def _are_valid(facts: Facts) -> bool:
     if not all(isinstance(text, str) and "\0" not in text for text in texts):
         return False
     flags = (facts.sources, facts.argv, facts.rotates)
-    return _TRACE_ID.fullmatch(facts.trace_id) is not None and all(isinstance(flag, bool) for flag in flags)
+    return re.fullmatch(_TRACE_ID, facts.trace_id) is not None and all(isinstance(flag, bool) for flag in flags)

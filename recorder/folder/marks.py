@@ -12,10 +12,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...formats.dataclass import dataclass
 from ...formats.spool.regular import open_regular
 from ...formats.trace.text import storable
 from .files import append_whole

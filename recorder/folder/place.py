@@ -29,7 +29,7 @@ _SMALL_BYTES = 64 << 20
 _LEAST_BYTES = 4 << 20
 #: Chunks that are offered ahead in memory: they use it at once.
 MEMORY_AHEAD = 128
-_NAME = re.compile(r"scalene-trace-[0-9a-f]{24}\.spool")
+_NAME = r"scalene-trace-[0-9a-f]{24}\.spool"
 
 
 def writes_in_place(folder: Path) -> bool:
@@ -66,7 +66,7 @@ def spool_of(folder: Path) -> Path:
         path = Path(os.readlink(link))  # noqa: PTH115 (a file that is no link raises OSError)
         status = path.lstat()
         owners = {os.geteuid(), link.lstat().st_uid} if os.geteuid() == 0 else {os.geteuid()}
-        ours = path.parent == MEMORY_FOLDER and _NAME.fullmatch(path.name) and status.st_uid in owners
+        ours = path.parent == MEMORY_FOLDER and re.fullmatch(_NAME, path.name) and status.st_uid in owners
         if ours and stat.S_ISREG(status.st_mode):
             return path
     return link

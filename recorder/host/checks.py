@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 
+from ...formats.dataclass import dataclass, replace
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.losses import RECORDER_LOSSES, Loss, shim_losses
 from ...formats.units import counted, file_size_text

@@ -10,9 +10,9 @@ import resource
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...formats.dataclass import dataclass
 from ..errors import NotExecutable, NotFound, SetupError
 from ..folder.output import output_template, setup_error
 from ..folder.place import memory_chunks, writes_in_place

@@ -11,9 +11,9 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...formats.dataclass import dataclass
 from ..convert.native.dynamic import data_at, dynamic_entries, dynamic_symbols, sections_of
 from ..convert.native.elf import ElfFile
 from ..processor import MACHINE

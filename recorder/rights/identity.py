@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from ...formats.dataclass import dataclass
 
 #: Capabilities that open files whatever their mode: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
 READING_CAPABILITIES = 1 << 1 | 1 << 2

@@ -6,13 +6,13 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...formats.dataclass import dataclass, field
 from ...formats.spool.chunks import CHUNK_SLOTS, SLOT_BYTES, frame_of
 from ...formats.spool.layout import constants, struct_dtype
 from ...formats.spool.reader import Bulk, Records, Spool, WithPayload

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
+from ...formats.dataclass import replace
 from ...formats.errors import TraceError
 from ...formats.labels import labels_in
 from ...formats.spool.reader import read_header

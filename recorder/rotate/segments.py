@@ -6,10 +6,10 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...formats.dataclass import asdict, dataclass, field
 from ...formats.spool.losses import recorder_loss
 from ...formats.spool.regular import read_regular
 from ..folder.files import CARRY_NAME, CUT_NAME, GPU_NAME, MARKS_NAME, ROTATION_NAME, RSS_NAME, new_file

@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...formats.dataclass import replace
 from ...formats.spool.losses import shim_losses
 from ..attached.facts import command_of, ended_with, folder_of
 from ..attached.follow import Follower

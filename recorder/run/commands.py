@@ -10,11 +10,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...formats.dataclass import dataclass
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.layout import constants
 from ...formats.trace.text import LONGEST_MARK

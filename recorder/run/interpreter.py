@@ -9,13 +9,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...formats.dataclass import dataclass
 from .pyenv import behind_shim
 
 _NAMES = ("python", "python3")
-_PYTHON_2 = re.compile(r"(python|pypy)2?(\.7)?")
+_PYTHON_2 = r"(python|pypy)2?(\.7)?"
 #: Files by which pipx and ``uv tool`` know the environments that they made for one tool.
 _TOOL_FILES = ("pipx_metadata.json", "uv-receipt.toml")
 
@@ -92,7 +92,7 @@ def _first(name: str) -> Path | None:
 def _is_python_2(path: Path) -> bool:
     """By the file's name behind all links (``python2.7``), which is all that can be known without starting it."""
     name = Path(os.path.realpath(path)).name
-    return name not in _NAMES and _PYTHON_2.fullmatch(name) is not None
+    return name not in _NAMES and re.fullmatch(_PYTHON_2, name) is not None
 
 
 def _active_python() -> Path | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 
 class _WithoutPandas:
@@ -17,10 +20,83 @@ class _WithoutPandas:
             raise ModuleNotFoundError("scalene-record does not use pandas", name=name)
 
 
+#: Parts of numpy that only add documentation to its functions, which takes 8 ms.
+_DOCUMENTATION = frozenset({"numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"})
+#: Types for annotations: nobody reads those while the recorder runs. They take 6 ms.
+_TYPING = frozenset({"numpy._typing", "numpy.typing"})
+_MASKED = "numpy.ma"
+_left_out = {*_DOCUMENTATION, *_TYPING, _MASKED}
+
+
+class _Anything:
+    """Stands for a type in an annotation."""
+
+    def __class_getitem__(cls, _: object) -> type[_Anything]:
+        return cls
+
+
+class _Types(ModuleType):
+    """Stands for a module of types."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Anything
+
+
+class _NoMaskedArrays(ModuleType):
+    """Stands for numpy.ma (8 ms), which numpy and pyarrow ask whether an array is a masked one. None is as long as that module
+    has not been imported; whatever else is asked for imports it."""
+
+    MaskedArray = type("MaskedArray", (), {})
+
+    @staticmethod
+    def is_masked(_: object) -> bool:
+        """Has the array a masked element?"""
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _left_out.discard(_MASKED)
+        sys.modules.pop(_MASKED, None)
+        from importlib import import_module
+
+        return getattr(import_module(_MASKED), name)
+
+
+class _SmallNumpy:
+    """An import finder and loader that leaves parts of numpy out."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Called for each import, as a member of ``sys.meta_path``."""
+        return ModuleSpec(name, cls) if name in _left_out else None  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        """The module for ``spec``."""
+        if spec.name == _MASKED:
+            return _NoMaskedArrays(spec.name)
+        return (_Types if spec.name in _TYPING else ModuleType)(spec.name)
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """There is nothing to execute."""
+
+
 def hide_pandas() -> None:
     """Makes every later import of pandas fail in this process. Does nothing if pandas is imported already."""
     if "pandas" not in sys.modules and _WithoutPandas not in sys.meta_path:
         sys.meta_path.insert(0, _WithoutPandas)
+
+
+def leave_out() -> None:
+    """Makes later imports of numpy and pyarrow quicker in this process, which runs nothing but the recorder. Does nothing to
+    packages that are imported already."""
+    hide_pandas()
+    if "numpy" not in sys.modules and _SmallNumpy not in sys.meta_path:
+        sys.meta_path.insert(0, _SmallNumpy)
 
 
 def prepare_converter() -> None:

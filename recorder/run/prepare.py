@@ -7,9 +7,9 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+from ...formats.dataclass import replace
 from ...formats.version import VERSION
 from ..control.budget import FIRST_ALLOC_INTERVAL_BYTES, WATCH_PERIOD_NS, WHOLE_MEMORY, Budget, tick_interval_ns
 from ..control.cycle import Cycle

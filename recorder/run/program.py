@@ -6,9 +6,9 @@ import errno
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...formats.dataclass import dataclass
 from ..errors import NotExecutable, NotFound, UsageError
 from .interpreter import Choice, choose, is_runnable, path_folders
 

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...formats.dataclass import dataclass, replace
 from ..folder.facts import Facts
 from ..folder.files import GPU_NAME, GPU_STRUCT, MARKS_NAME, RSS_NAME, RSS_STRUCT
 from ..folder.marks import MarkFile

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...formats.dataclass import dataclass
 from ...formats.errors import NothingRecorded, TraceError
 from ..control.budget import Budget
 from ..control.cycle import Cycle

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from ...formats.dataclass import dataclass
 from ...formats.spool.losses import shim_losses
 from ..errors import SetupError
 from ..shim_library import watch_library

@@ -11,10 +11,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ...formats.dataclass import asdict
 from ..folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT, append_whole
 from . import nvml
 from .gpu_owners import Owners, Row

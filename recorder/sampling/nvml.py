@@ -10,8 +10,9 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from ...formats.dataclass import dataclass
 
 LIBRARY = "libnvidia-ml.so.1"
 

@@ -30,7 +30,7 @@ _PROGRESS = re.compile(r"#(\d+)\s.* cov: (\d+) .* corp: (\d+)/")
 #: What an input may be made of, beside bytes.
 _JSON = '{ } [ ] , : " 1e999 -1 NaN null true \\\\ud800 4611686018427387904'
 WORDS = {
-    "recovery": f"{_JSON} {' '.join(Facts.__dataclass_fields__)} mark end pause resume set what t_ns id pid text",
+    "recovery": f"{_JSON} {' '.join(Facts.__match_args__)} mark end pause resume set what t_ns id pid text",
     "control": f"{_JSON} \\x0a command pause resume mark end set status snapshot text id t_ns values auto 1ms 20MB cpu-interval "
     "memory-threshold alloc-interval copy-threshold",
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from scalene_trace.formats.cpython.opcodes import instruction_set
 from scalene_trace.formats.spool.reader import Spool
-from scalene_trace.formats.trace.columns import Coded, Lists
+from scalene_trace.formats.trace.columns import Coded, Lists, Masked
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.folder.facts import Facts
 from tests.support.spool_builder import PYTHON_311, SpoolBuilder
@@ -65,7 +65,7 @@ def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
             bounds = zip(values.offsets[:-1].tolist(), values.offsets[1:].tolist(), strict=True)
             columns[name] = [values.items[a:b].tolist() for a, b in bounds]
         else:
-            columns[name] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+            columns[name] = values.tolist() if isinstance(values, np.ndarray | Masked) else list(values)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from scalene_trace.formats.trace.columns import Masked
 from scalene_trace.formats.trace.writer import write_trace
 
 MS = 1_000_000
@@ -272,7 +273,7 @@ def _large_ticks(
     )
     classes = np.array(["eval", "interpreter", "support", "extension"])
     drawn = random.choice(classes, ticks, p=[0.4, 0.3, 0.2, 0.1])
-    extension = np.ma.MaskedArray(np.full(ticks, 7, dtype=np.int32), mask=drawn != "extension")
+    extension = Masked(np.full(ticks, 7, dtype=np.int32), drawn != "extension")
     return {
         "t_ns": t_ns,
         "process": np.full(ticks, process, dtype=np.int32),
@@ -316,8 +317,8 @@ def _large_allocations(
         "usable_bytes": (size + 15) // 16 * 16,
         "interval_bytes": interval,
         "life_interval_bytes": interval,
-        "lifetime_ns": np.ma.MaskedArray(lifetime_ns, mask=is_alive),
-        "free_stack": np.ma.MaskedArray(random.choice(stacks, count), mask=is_alive),
+        "lifetime_ns": Masked(lifetime_ns, is_alive),
+        "free_stack": Masked(random.choice(stacks, count), is_alive),
         "survived": random.integers(0, 50, count),
         "at_exit": np.zeros(count, dtype=bool),
         "allocator": np.where(size <= 512, "pymalloc", np.where(size > 200_000, "mmap", "malloc")).tolist(),

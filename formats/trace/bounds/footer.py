@@ -7,8 +7,8 @@ DuckDB reads the same bytes later and believes them. So everything that a footer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from .thrift import BINARY, I32, I64, LIST, STRUCT, NotThrift, ThriftReader
 
 #: Types of columns, as Parquet numbers them.
@@ -48,7 +48,7 @@ class RowGroup:
     chunks: list[Chunk]
 
 
-@dataclass
+@dataclass()
 class Footer:
     """The leaves in the order of the chunks of each row group; ``groups`` reads row groups one at a time. ``key_values``: how
     many pairs of key and value follow the row groups (known once these were read)."""

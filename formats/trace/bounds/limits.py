@@ -7,22 +7,23 @@ file holds of a kind of row, and the sum of its texts, cannot be seen here: ``an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from .footer import BYTE_ARRAY, FIXED_BYTES, Chunk, FooterReader, Leaf, RowGroup, TooMany
+from .largest import (
+    FOOTER_BYTES,
+    GROUP_FOOTER_BYTES,
+    MIB,
+    MOST_GROUPS,
+    TooLarge,
+    check_footer_size,
+    limit,
+)
 from .pages import ENCODINGS, PageReader
 from .thrift import NotThrift
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-
-#: A file. 377 million events, the most that MOST_GROUPS allow, take about 8 GB.
-MOST_FILE_BYTES = 16 * GIB
-#: Row groups. One of a long recording has at least 92,160 rows of a kind: more than 377 million events.
-MOST_GROUPS = 4_096
 #: Columns, structs and lists included. The format has 190.
 MOST_COLUMNS = 1_000
-#: The footer: 9 KB for each row group.
-FOOTER_BYTES, GROUP_FOOTER_BYTES = MIB, 16 * KIB
 #: Pairs of key and value in the footer. A trace has four.
 MOST_KEY_VALUES = 100
 #: Rows. The densest kinds take more than a byte for each, compressed, since their times differ. Small files may have more,
@@ -49,11 +50,7 @@ FREE_BYTES, UNFOLDED_PER_BYTE = 256 * MIB, 64
 _MOST_WIDTH = 64
 
 
-class TooLarge(ValueError):  # noqa: N818 (says what is wrong)
-    """The file would unfold to more than a limit; ``str()`` is the part of a sentence that says to what."""
-
-
-@dataclass
+@dataclass()
 class Sizes:
     """What a file claims, summed over its row groups."""
 
@@ -66,12 +63,6 @@ class Sizes:
     unfolded_bytes: int = 0
 
 
-def check_footer_size(size: int, file_bytes: int) -> None:
-    """Raises TooLarge for a file, or a footer of ``size`` bytes, that is too large to be read."""
-    _limit("its size is", file_bytes, MOST_FILE_BYTES, "bytes")
-    _limit("its metadata has", size, FOOTER_BYTES + MOST_GROUPS * GROUP_FOOTER_BYTES, "bytes")
-
-
 def check_sizes(footer: bytes, footer_at: int, read: Callable[[int, int], bytes]) -> Sizes:
     """Checks all that the footer and the heads of all pages claim; ``footer_at``: offset of the footer, where the pages end.
 
@@ -82,20 +73,20 @@ def check_sizes(footer: bytes, footer_at: int, read: Callable[[int, int], bytes]
     try:
         for group in reader.groups():
             groups += 1
-            _limit("its metadata has", reader.read_bytes, FOOTER_BYTES + groups * GROUP_FOOTER_BYTES, "bytes")
+            limit("its metadata has", reader.read_bytes, FOOTER_BYTES + groups * GROUP_FOOTER_BYTES, "bytes")
             _check_group(group, reader.footer.leaves, footer_at, pages, sizes)
-            _limit("it has", sizes.rows, FREE_ROWS + ROWS_PER_BYTE * file_bytes, "rows")
+            limit("it has", sizes.rows, FREE_ROWS + ROWS_PER_BYTE * file_bytes, "rows")
             most = min(FREE_LIST_VALUES + LIST_VALUES_PER_BYTE * file_bytes, MOST_LIST_VALUES)
-            _limit("its lists have", sizes.list_values, most, "elements")
-            _limit("the texts in its lists unfold to", sizes.list_text_bytes, MOST_LIST_TEXT_BYTES, "bytes")
-            _limit("it has", sizes.pages, FREE_PAGES + file_bytes // BYTES_PER_PAGE, "pages")
+            limit("its lists have", sizes.list_values, most, "elements")
+            limit("the texts in its lists unfold to", sizes.list_text_bytes, MOST_LIST_TEXT_BYTES, "bytes")
+            limit("it has", sizes.pages, FREE_PAGES + file_bytes // BYTES_PER_PAGE, "pages")
             most = FREE_BYTES + UNFOLDED_PER_BYTE * file_bytes
-            _limit("its columns unfold to", sizes.unfolded_bytes, most, "bytes")
+            limit("its columns unfold to", sizes.unfolded_bytes, most, "bytes")
     except TooMany as error:
         raise TooLarge(f"it has {error.count:,} {error.what}, and the limit is {error.most:,}") from None
     except IndexError:
         raise NotThrift("the bytes end too early") from None
-    _limit("its metadata has", len(footer), FOOTER_BYTES + groups * GROUP_FOOTER_BYTES, "bytes")
+    limit("its metadata has", len(footer), FOOTER_BYTES + groups * GROUP_FOOTER_BYTES, "bytes")
     return sizes
 
 
@@ -108,7 +99,7 @@ def _check_group(group: RowGroup, leaves: list[Leaf], end: int, pages: PageReade
             raise NotThrift(f"the column {leaf.name} has not as many values as rows")
         held += _check_chunk(leaf, chunk, end, pages, sizes)
         sizes.list_values += chunk.values if leaf.is_list else 0
-    _limit("the pages of a row group unfold to", held, MOST_HELD_BYTES, "bytes")
+    limit("the pages of a row group unfold to", held, MOST_HELD_BYTES, "bytes")
     sizes.rows += group.rows
 
 
@@ -123,7 +114,7 @@ def _check_chunk(leaf: Leaf, chunk: Chunk, end: int, pages: PageReader, sizes: S
         if page.encoding not in ENCODINGS:
             raise NotThrift(f"the column {leaf.name} has the encoding {page.encoding}, which no trace has")
         what = "a dictionary" if page.is_dictionary else "a page"
-        _limit(f"{what} of its column {leaf.name} unfolds to", page.unfolded_bytes, MOST_PAGE_BYTES, "bytes")
+        limit(f"{what} of its column {leaf.name} unfolds to", page.unfolded_bytes, MOST_PAGE_BYTES, "bytes")
         sizes.unfolded_bytes += page.unfolded_bytes
         sizes.pages += 1
         if page.is_dictionary:
@@ -151,11 +142,6 @@ def _count_list_texts(chunk: Chunk, most: int, pages: PageReader, sizes: Sizes) 
         exact = text_bytes(each, pages.pages(each.start, each.start + each.stored_bytes), pages.read)
         sizes.list_text_bytes += exact - bound
     sizes.bounded.clear()
-
-
-def _limit(what: str, size: int, most: int, unit: str) -> None:
-    if size > most:
-        raise TooLarge(f"{what} {size:,} {unit}, and the limit is {most:,}")
 
 
 __all__ = ["NotThrift", "TooLarge", "check_footer_size", "check_sizes"]

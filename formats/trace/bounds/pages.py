@@ -7,8 +7,8 @@ pages are read here before anything is unfolded; their contents are not read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from .thrift import I32, STRUCT, NotThrift, ThriftReader
 
 Read = Callable[[int, int], bytes]  #: the bytes of the file from an offset on, at most so many

@@ -3,17 +3,18 @@ on whole columns; a key takes at most 24 bytes, a tenth of what a dict takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass
+from ....formats.trace.columns import Masked
+
 #: Rows that wait before they are merged with the others.
 _MOST_WAITING = 65_536
 
 Ints = npt.NDArray[np.int64]
-Masked = np.ma.MaskedArray[Any, Any]
 
 
 def index_of(sorted_keys: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Ints:
@@ -30,7 +31,7 @@ def ids_of(
     """The id (int32) of each of ``wanted``, masked where it has none or 0. ``ids``: that of each of ``sorted_keys``."""
     at = index_of(sorted_keys, wanted)
     found = np.where(at >= 0, ids[at] if len(ids) else 0, 0).astype(np.int32)
-    return np.ma.masked_array(found, mask=found == 0)
+    return Masked(found, found == 0)
 
 
 @dataclass(frozen=True)

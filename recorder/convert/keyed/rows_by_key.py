@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.trace.columns import Coded
+from ....formats.trace.columns import Coded, Masked
 from .by_key import Ints
 
 
@@ -18,25 +18,28 @@ class RowsByKey:
 
     def __init__(self, keys: Ints) -> None:
         self.keys: Ints = np.unique(keys)
-        self._columns: dict[str, np.ma.MaskedArray[Any, Any]] = {}
+        self._columns: dict[str, Masked] = {}
         self._texts: dict[str, tuple[npt.NDArray[np.int32], Sequence[str]]] = {}
         self._objects: dict[str, list[Any]] = {}
 
-    def fill(self, name: str, keys: Ints, values: npt.NDArray[Any]) -> None:
-        """Fills a column of numbers; ``values`` may be masked."""
+    def fill(self, name: str, keys: Ints, values: npt.NDArray[Any] | Masked) -> None:
+        """Fills a column of numbers."""
         if name not in self._columns:
-            self._columns[name] = np.ma.masked_array(np.zeros(len(self.keys), values.dtype), mask=True)
-        self._columns[name][np.searchsorted(self.keys, keys)] = values
+            dtype = values.data.dtype if isinstance(values, Masked) else values.dtype
+            self._columns[name] = Masked(np.zeros(len(self.keys), dtype), np.ones(len(self.keys), bool))
+        column, at = self._columns[name], np.searchsorted(self.keys, keys)
+        column.data[at] = values.data if isinstance(values, Masked) else values
+        column.mask[at] = values.mask if isinstance(values, Masked) else False
 
     def add(self, name: str, keys: Ints, values: npt.NDArray[Any]) -> None:
         """Adds to values of a column of numbers that are filled."""
-        self._columns[name][np.searchsorted(self.keys, keys)] += values
+        self._columns[name].data[np.searchsorted(self.keys, keys)] += values
 
     def unfilled(self, name: str, keys: Ints) -> npt.NDArray[np.bool_]:
         """True for the keys without a value in a column of numbers."""
         if name not in self._columns:
             return np.ones(len(keys), bool)
-        return np.ma.getmaskarray(self._columns[name])[np.searchsorted(self.keys, keys)]
+        return self._columns[name].mask[np.searchsorted(self.keys, keys)]
 
     def fill_texts(self, name: str, keys: Ints, values: Coded) -> None:
         """Fills a column of texts, with one call."""
@@ -59,7 +62,8 @@ class RowsByKey:
     def table(self, *order: str) -> dict[str, Any]:
         """The columns, by time, then by the columns ``order``. A row without a time counts as at the start. The columns are
         moved into the table one by one, so that they are not in memory twice."""
-        times = [self._columns[name] for name in reversed(order)] + [self._columns["t_ns"].filled(0)]
+        column = self._columns["t_ns"]
+        times = [self._columns[name].data for name in reversed(order)] + [np.where(column.mask, 0, column.data)]
         rows = np.lexsort(times)
         del times
         table: dict[str, Any] = {name: self._columns.pop(name)[rows] for name in list(self._columns)}
@@ -67,6 +71,6 @@ class RowsByKey:
             codes, values = self._texts.pop(name)
             table[name] = Coded(codes[rows], values)
         for name in list(self._objects):
-            column = self._objects.pop(name)
-            table[name] = [column[row] for row in rows.tolist()]
+            objects = self._objects.pop(name)
+            table[name] = [objects[row] for row in rows.tolist()]
         return table

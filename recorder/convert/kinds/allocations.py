@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
-from ....formats.trace.columns import Coded
+from ....formats.trace.columns import Coded, Masked
 from ....formats.trace.text import storable
 from ..native.frames import NativeFrames
-from ..survey.columns import Ints, Masked, chosen_of, rows_by_key, thread_ids, valid_sizes
+from ..survey.columns import Ints, chosen_of, rows_by_key, thread_ids, valid_sizes
 from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
@@ -268,7 +268,7 @@ def _at_end(values: npt.NDArray[Any], end: Ints) -> npt.NDArray[Any]:
 
 
 def _masked_where(mask: Bools, values: npt.NDArray[Any]) -> Masked:
-    return np.ma.masked_array(values, mask=mask)
+    return Masked(values, mask)
 
 
 def _base_intervals(flags: npt.NDArray[np.uint16]) -> Masked:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
-from ....formats.trace.columns import Coded
-from ..survey.columns import Ints, Masked, thread_ids, valid_sizes
+from ....formats.trace.columns import Coded, Masked
+from ..survey.columns import Ints, thread_ids, valid_sizes
 from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
@@ -130,4 +130,4 @@ def _lifetimes(t_ns: Ints, blocks: Ints, end: Ints) -> Masked:
     lifetimes = np.zeros(len(blocks), np.int64)
     ended = end >= 0
     lifetimes[ended] = np.maximum(t_ns[end[ended]] - t_ns[blocks[ended]], 0)
-    return np.ma.masked_array(lifetimes, mask=~ended)
+    return Masked(lifetimes, ~ended)

@@ -6,13 +6,13 @@ its memory after its last record). Its parent learns all three when it waits for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.trace.columns import Coded
+from ....formats.dataclass import dataclass
+from ....formats.trace.columns import Coded, Masked
 from ..keyed.by_key import Ints, last_by_key
 from ..survey.images import Flags, Images
 from ..survey.lives import Lives
@@ -56,7 +56,7 @@ class SeenEnds:
         rows = np.flatnonzero(self.late_ns.any(axis=1))
         user_ns, system_ns = self.late_ns[rows].T
         no = np.zeros(len(rows), bool)
-        nothing = np.ma.masked_array(np.zeros(len(rows), np.int32), mask=True)
+        nothing = Masked(np.zeros(len(rows), np.int32), np.ones(len(rows), bool))
         of_stack = ("eval_found", "vectorcall", "tp_call", "frame_setup", "type_call")
         flags = (*of_stack, "has_python", "gc", "torn", "system_only")
         return {

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.regular import open_regular, read_regular, read_some
-from ....formats.trace.columns import Coded
+from ....formats.trace.columns import Coded, Masked
 from ...folder.files import GPU_DEVICES_NAME, GPU_NAME
 
 #: The fields of GPU_STRUCT.
@@ -104,12 +104,12 @@ def _is_split(rows: Rows, split: set[tuple[int, bool]]) -> npt.NDArray[np.bool_]
 def _table(rows: Rows, charged: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return {
         "t_ns": rows["t_ns"],
-        "process": np.ma.masked_array(rows["process"], mask=rows["process"] == 0),
+        "process": Masked(rows["process"], rows["process"] == 0),
         "device": rows["device"].astype(np.int32),
         "scope": Coded(rows["whole"].astype(np.int32), ["process", "device"]),
         "duration_ns": rows["duration_ns"],
-        "busy_ns": np.ma.masked_array(rows["busy_ns"], mask=rows["busy_ns"] < 0),
-        "memory_bytes": np.ma.masked_array(rows["memory_bytes"], mask=rows["memory_bytes"] < 0),
+        "busy_ns": Masked(rows["busy_ns"], rows["busy_ns"] < 0),
+        "memory_bytes": Masked(rows["memory_bytes"], rows["memory_bytes"] < 0),
         "charged": charged,
     }
 

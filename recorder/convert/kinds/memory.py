@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....formats.spool.reader import Bulk
+from ....formats.trace.columns import Masked
 from ..survey.columns import thread_ids
 from ..survey.stacks import Stacks
 
@@ -43,7 +44,9 @@ def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
         "t_ns": records["t_ns"] - start_mono_ns,
         "process": heaps.process,
         "untouched_bytes": records["untouched_pages"].astype(np.int64) * _PAGE_BYTES,
-        "pool_bytes": np.ma.masked_less(records["pool_bytes"], 0),  # unknown where only arenas were counted
+        "pool_bytes": Masked(
+            records["pool_bytes"], records["pool_bytes"] < 0
+        ),  # unknown where only arenas were counted
     } | {name: records[name] for name in _HEAP_SIZES}
 
 

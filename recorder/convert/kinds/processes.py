@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.layout import constants, names_of
-from ....formats.trace.columns import Coded
+from ....formats.trace.columns import Coded, Masked
 from ....formats.trace.text import from_bytes
 from ..keyed.by_key import ByKey, Ints, last_by_key
 from ..keyed.rows_by_key import RowsByKey
@@ -75,10 +75,10 @@ def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
     rows.fill("t_ns", process, _since(start_ns, records["t_ns"]))
     rows.fill("pid", process, records["pid"].astype(np.int64))
     rows.fill("parent_pid", process, records["parent_pid"].astype(np.int64))
-    rows.fill("parent", process, np.ma.masked_array(parent, mask=parent == 0))
+    rows.fill("parent", process, Masked(parent, parent == 0))
     rows.fill("stacks", process, records["stacks"] & _C["PYTHON_STACKS"] != 0)
     is_free_threaded = records["stacks"] & _C["PYTHON_FREE_THREADED"] != 0
-    rows.fill("free_threaded", process, np.ma.masked_array(is_free_threaded, mask=version == 0))
+    rows.fill("free_threaded", process, Masked(is_free_threaded, version == 0))
     rows.fill("start_footprint_bytes", process, records["footprint_bytes"])
     rows.fill_texts("cause", process, _coded(records["cause"], _CAUSES, "root"))
     versions, codes = np.unique(version, return_inverse=True)
@@ -125,7 +125,7 @@ def _fill_process_ends(
     process, records = process[ended], records[ended]
     status = (records["exit_status"] & 255).astype(np.int64)
     rows.fill("end_ns", process, _since(start_ns, records["t_ns"]))
-    rows.fill("exit_status", process, np.ma.masked_array(status, mask=records["how"] != _C["END_QUICK"]))
+    rows.fill("exit_status", process, Masked(status, records["how"] != _C["END_QUICK"]))
     for name, field in _PROCESS_END.items():
         rows.fill(name, process, records[field])
     rows.fill("exit_status", seen.process, seen.status)
@@ -143,7 +143,7 @@ def _fill_process_ends(
 
 def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int, stacks: Stacks) -> None:
     threads, starter = records["thread"].astype(np.int64), records["starter"].astype(np.int32)
-    rows.fill("starter", threads, np.ma.masked_array(starter, mask=starter == 0))
+    rows.fill("starter", threads, Masked(starter, starter == 0))
     rows.fill("start_stack", threads, stacks.id_of(records["stack"]))
     rows.fill("t_ns", threads, _since(start_ns, records["t_ns"]))
     rows.fill("tid", threads, records["tid"].astype(np.int64))

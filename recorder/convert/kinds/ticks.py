@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ....formats.cpython.opcodes import NOT_READ, InstructionSet, instruction_set, starts_of_all
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, CodeObject
-from ....formats.trace.columns import Coded
+from ....formats.trace.columns import Coded, Masked
 from ..keyed.by_key import ByKey
 from ..native.addresses import ModuleIds, Modules, Resolved, resolve
 from ..native.frames import NativeFrames
@@ -92,8 +92,8 @@ def _pc_class(flags: npt.NDArray[np.int32]) -> Coded:
 def _address_columns(prefix: str, resolved: Resolved) -> dict[str, Any]:
     nowhere = resolved.module == 0
     return {
-        f"{prefix}_module": np.ma.masked_array(resolved.module, mask=nowhere),
-        f"{prefix}_offset": np.ma.masked_array(resolved.offset, mask=nowhere),
+        f"{prefix}_module": Masked(resolved.module, nowhere),
+        f"{prefix}_offset": Masked(resolved.offset, nowhere),
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....formats.spool.layout import names_of
 from ....formats.spool.reader import Bulk
-from ....formats.trace.columns import Coded
+from ....formats.trace.columns import Coded, Masked
 from ..native.frames import NativeFrames
 from ..survey.columns import LAST_ID, chosen_of
 from ..survey.stacks import Stacks
@@ -39,7 +39,7 @@ def wait_table(waits: Bulk, start_mono_ns: int, stacks: Stacks, native: NativeFr
         "duration_ns": records["waited_ns"],
         "span_ns": records["end_ns"] - records["t_ns"],
         "class": Coded((records["wait_class"].astype(np.int32) - numbers[0]), list(_CLASSES.values())),
-        "syscall": np.ma.masked_array(call, mask=call < 0),
+        "syscall": Masked(call, call < 0),
         "looks": records["looks"].astype(np.int64),
         "native": native.id_of(records["native"]),
     }

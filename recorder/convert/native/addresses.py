@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass
 from ....formats.spool.layout import names_of
 from ....formats.spool.reader import WithPayload
 from ....formats.trace.text import from_bytes

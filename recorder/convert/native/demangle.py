@@ -8,24 +8,25 @@ long ones are costly: if they use up the time of all names, the short ones have 
 
 from __future__ import annotations
 
-import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 _PACKAGES = ("cpp_demangle", "rust_demangler")
 _PROGRAM = Path(__file__).with_name("demangler.py")
 #: When the process is ended.
 _TIMEOUT_S = 3.0
-_MANGLED = re.compile(r"_Z|_R[A-Z]")
 
 
 def is_mangled(name: str) -> bool:
     """May :func:`read_names` have a readable form of the name?"""
-    return _MANGLED.match(name) is not None and "\0" not in name
+    return (name.startswith("_Z") or (name.startswith("_R") and "A" <= name[2:3] <= "Z")) and "\0" not in name
 
 
 def read_names(names: Sequence[str], reader: Reader | None = None) -> dict[str, str]:
@@ -50,6 +51,8 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
         if not folders or not sys.executable or not _PROGRAM.is_file():
             return  # a recorder that was packed into one file has no interpreter, and sys.executable is the recorder
+        import subprocess  # here, because few recordings have such names
+
         command = [sys.executable, "-I", "-S", str(_PROGRAM), *sorted(folders)]
         pipe = subprocess.PIPE
         with suppress(OSError):
@@ -59,10 +62,12 @@ class Reader:
         """What the process gives back for ``text`` until it ends. Call it once."""
         if self._process is None:
             return b""
+        from subprocess import TimeoutExpired
+
         with self._process as process:
             try:
                 output, _ = process.communicate(text, _TIMEOUT_S)
-            except subprocess.TimeoutExpired as expired:
+            except TimeoutExpired as expired:
                 process.kill()
                 output = expired.output or b""  # do not read on: a child of the process may hold the pipe open
         return output

@@ -4,14 +4,15 @@ Everything here works on whole columns."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass
 from ....formats.spool.layout import constants
-from ..keyed.by_key import Ints, Masked, ids_of, index_of
+from ....formats.trace.columns import Masked
+from ..keyed.by_key import Ints, ids_of, index_of
 from .addresses import ModuleIds, Modules, Resolved
 
 _C = constants()
@@ -41,8 +42,8 @@ class NativeFrames:
         """The extension for each tick, from its row as :meth:`id_of` gives it."""
         if not len(self.extension.module):
             return Resolved(np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int64))
-        row = np.where(np.ma.getmaskarray(ids), 0, ids.data - 1)
-        module = np.where(np.ma.getmaskarray(ids), 0, self.extension.module[row]).astype(np.int32)
+        row = np.where(ids.mask, 0, ids.data - 1)
+        module = np.where(ids.mask, 0, self.extension.module[row]).astype(np.int32)
         return Resolved(module, self.extension.offset[row])
 
 
@@ -67,9 +68,9 @@ def native_frames(
     gap = (records["flags"][used] & _C["NATIVE_GAP"] != 0) | lost[used]
     table = {
         "id": np.arange(1, len(used) + 1, dtype=np.int32),
-        "parent": np.ma.masked_array(above, mask=above == 0),
-        "module": np.ma.masked_array(module, mask=module == 0),
-        "offset": np.ma.masked_array(offset, mask=(module == 0) | (offset <= 0)),
+        "parent": Masked(above, above == 0),
+        "module": Masked(module, module == 0),
+        "offset": Masked(offset, (module == 0) | (offset <= 0)),
         "gap": gap,
     }
     return NativeFrames(hashes, ids, _extensions(above, module, offset, is_extension), table, unresolved)
@@ -126,5 +127,5 @@ def _extensions(
 
 def function_offsets(table: Mapping[str, Any]) -> tuple[Masked, Masked]:
     """The modules and ELF virtual addresses of the functions in the ``native`` table, masked where they are unknown."""
-    mask = np.ma.getmaskarray(table["offset"])
-    return np.ma.masked_array(table["module"].data, mask=mask), table["offset"]
+    mask = table["offset"].mask
+    return Masked(table["module"].data, mask), table["offset"]

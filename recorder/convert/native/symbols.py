@@ -28,15 +28,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass, field
+from ....formats.trace.columns import Masked
 from ...rights.opening import OpenFile, Withheld, open_regular_file
-from ..keyed.by_key import Ints, Masked, index_of
+from ..keyed.by_key import Ints, index_of
 from .addresses import Image
 from .debugdata import open_debugdata
 from .elf import ElfFile, Records, layout
@@ -64,7 +65,7 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
     """The file is not the one that was loaded."""
 
 
-@dataclass
+@dataclass()
 class Symbols:
     """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read;
     ``changed``: of files that have changed since they were loaded; ``withheld``: of files that may not be read;
@@ -86,7 +87,7 @@ class Symbols:
 
 def distinct_offsets(modules: Masked, offsets: Masked) -> dict[int, Offsets]:
     """The distinct ELF virtual addresses by module id, sorted. Those of a masked module are left out."""
-    rows = ~np.ma.getmaskarray(modules) & (offsets.data >= 0)
+    rows = ~modules.mask & (offsets.data >= 0)
     known = np.unique(modules.data[rows]).tolist()
     return {each: np.unique(offsets.data[rows & (modules.data == each)]) for each in known}
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.reader import Bulk
+from ....formats.trace.columns import Masked
 from ..keyed.by_key import Ints as Ints
-from ..keyed.by_key import Masked as Masked
 
 #: The user address space of x86-64 with five-level page tables is 2**56 bytes: a larger size comes from a damaged record.
 _ADDRESS_SPACE_BYTES = 1 << 57
@@ -29,7 +29,7 @@ def rows_by_key(keys: npt.NDArray[np.integer[Any]]) -> Iterator[tuple[int, Ints]
 def thread_ids(records: npt.NDArray[np.void]) -> Masked:
     """The thread of each record, masked where the record belongs to no thread."""
     threads = records["thread"].astype(np.int32)
-    return np.ma.masked_array(threads, mask=threads == 0)
+    return Masked(threads, threads == 0)
 
 
 def valid_sizes(bulk: Bulk, *sizes: str) -> tuple[Bulk, int]:

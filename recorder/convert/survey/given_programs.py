@@ -5,9 +5,9 @@ texts of code that it compiled, with names for people: cells of notebooks."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from ....formats.cpython.command_line import given_code
+from ....formats.dataclass import dataclass, replace
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.text import storable
 from ...folder.marks import ToldSource

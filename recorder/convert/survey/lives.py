@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass
 from ....formats.spool.reader import Bulk
 from ..keyed.by_key import ByKey, last_by_key
 from .starts import Starts

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -14,10 +12,11 @@ import numpy.typing as npt
 from ....formats.cpython.jumps import backward_targets
 from ....formats.cpython.linetable import NO_LINE, Encoded, LineTable, line_tables, supported
 from ....formats.cpython.opcodes import instruction_set
+from ....formats.dataclass import dataclass
 from ....formats.spool.reader import CodeObject
-from ....formats.trace.columns import Lists
+from ....formats.trace.columns import Lists, Masked
 from ....formats.trace.text import storable
-from ..keyed.by_key import Ints, Masked, ids_of, index_of
+from ..keyed.by_key import Ints, ids_of, index_of
 from .columns import rows_by_key
 
 Hashes = npt.NDArray[np.uint64]
@@ -32,7 +31,6 @@ UNKNOWN_LABEL = "not_recorded=1"
 #: Locations (int32 as bytes), whether outer frames are missing, hash of the label.
 _Chain = tuple[bytes, bool, int]
 
-_RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
 
 #: More than a code object has code units, and more than a line's number can be.
 _CODE_UNITS, _LINES = 1 << 32, 1 << 32
@@ -67,7 +65,10 @@ class Nodes:
 
     def program_files(self) -> set[str]:
         """The files that are run as programs: their code is outermost on a stack, or called by runpy."""
-        runs_others = {file: _RUNPY.search(file) is not None for file in {file for file, *_ in self.locations}}
+        runs_others = {
+            file: file == "<frozen runpy>" or file.endswith("/runpy.py")
+            for file in {file for file, *_ in self.locations}
+        }
         files = np.array([runs_others[file] for file, *_ in self.locations] + [False])
         of_parent = self.location[np.maximum(self.parent, _NO_PARENT)]
         below = (self.parent == _NO_PARENT) | ((self.parent >= 0) & files[of_parent])

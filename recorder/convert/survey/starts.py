@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.dataclass import dataclass
 from ....formats.spool.layout import constants, struct_dtype
 from ....formats.spool.reader import WithPayload
 from ..keyed.by_key import ByKey, Ints

@@ -8,13 +8,13 @@ import resource
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
 
+from scalene_trace.formats.dataclass import asdict
 from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, Offers, part_chunks
 from scalene_trace.formats.spool.layout import ffi, struct_dtype
 from scalene_trace.formats.spool.reader import Spool, read_records

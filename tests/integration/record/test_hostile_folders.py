@@ -14,13 +14,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from scalene_trace.formats.dataclass import asdict
 from scalene_trace.formats.errors import TraceWriteError
 from scalene_trace.formats.spool.chunks import SLOT_BYTES, part_path, read_chunks, view_of
 from scalene_trace.formats.spool.layout import constants, struct_dtype

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from scalene_trace.formats.dataclass import replace
 from scalene_trace.formats.spool.chunks import View, read_chunks
 from scalene_trace.formats.spool.reader import ReadBefore, Spool, read_header, read_records
 from scalene_trace.recorder.convert.convert import Outcome
@@ -24,7 +24,7 @@ from tests.support.recording import environment, rows, run
 #: all that rotation.json has said.
 KEEPING = """
 import json, shutil, sys
-from dataclasses import asdict
+from scalene_trace.formats.dataclass import asdict
 from pathlib import Path
 from scalene_trace.recorder.rotate import pieces, publish
 from scalene_trace.recorder.run import rotation

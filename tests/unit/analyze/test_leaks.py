@@ -17,6 +17,7 @@ from scalene_trace.analyze.results.report import Leak
 from scalene_trace.analyze.trace import queries
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.formats.trace.columns import Masked
 from scalene_trace.formats.trace.writer import write_trace
 from tests.support.trace_builder import SECOND, TRACE_ID, TraceBuilder
 
@@ -455,7 +456,7 @@ def told(program: Program, interval: int, tmp_path: Path, run_s: float = 25.0, s
             _append(rows, blocks, is_sampled, run_s, stack=stack)
     count = len(rows["type"])
     columns = {name: np.concatenate(values) if name != "type" else values for name, values in rows.items()}
-    columns["lifetime_ns"] = np.ma.MaskedArray(columns["lifetime_ns"], mask=columns.pop("alive"))
+    columns["lifetime_ns"] = Masked(columns["lifetime_ns"], columns.pop("alive"))
     columns["allocator"] = columns["allocator"].tolist()
     constant = {"process": np.int32(process), "thread": np.int32(thread), "interval_bytes": interval}
     constant |= {"life_interval_bytes": interval, "survived": 0, "at_exit": False, "python": False, "maximum": False}

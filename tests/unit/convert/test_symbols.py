@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scalene_trace.formats.trace.columns import Masked
 from scalene_trace.recorder.convert.native import elf as elf_file
 from scalene_trace.recorder.convert.native import symbols, tables
 from scalene_trace.recorder.convert.native.addresses import Image, ModuleIds, Segment
@@ -231,8 +232,8 @@ def test_when_time_is_over_files_stay_unread(tmp_path: Path) -> None:
 
 
 def test_addresses_are_sorted_by_module_without_those_of_no_module_and_impossible_ones() -> None:
-    modules = np.ma.MaskedArray([1, 1, 2, 3, 1], mask=[False, False, True, False, False])
-    offsets = np.ma.MaskedArray([100, -5, 7, 9, 50], mask=[False, False, True, False, False])
+    modules = Masked(np.array([1, 1, 2, 3, 1]), np.array([False, False, True, False, False]))
+    offsets = Masked(np.array([100, -5, 7, 9, 50]), np.array([False, False, True, False, False]))
     found = distinct_offsets(modules, offsets)
     assert {each: offsets.tolist() for each, offsets in found.items()} == {1: [50, 100], 3: [9]}
 

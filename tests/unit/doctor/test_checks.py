@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from scalene_trace.cli.record import command, doctor
 from scalene_trace.cli.record.options import split_command_line
 from scalene_trace.cli.render.text import Screen
+from scalene_trace.formats.dataclass import replace
 from scalene_trace.formats.spool.losses import RECORDER_LOSSES, shim_losses
 from scalene_trace.recorder.errors import SetupError, UsageError
 from scalene_trace.recorder.folder.output import output_template

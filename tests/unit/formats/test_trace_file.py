@@ -15,7 +15,7 @@ import pytest
 
 from scalene_trace.formats import errors
 from scalene_trace.formats.trace import integrity, row_groups, schema, writer
-from scalene_trace.formats.trace.columns import Coded, Lists
+from scalene_trace.formats.trace.columns import Coded, Lists, Masked
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.formats.trace.settings import SETTINGS
 from scalene_trace.formats.trace.writer import write_trace
@@ -32,7 +32,7 @@ def cpu_rows(count: int) -> dict[str, object]:
         "t_ns": np.cumsum(rng.integers(5_000_000, 15_000_000, count)),
         "process": np.ones(count, np.int32),
         "thread": np.ones(count, np.int32),
-        "stack": np.ma.masked_array(rng.integers(1, 60, count), mask=rng.random(count) < 0.01),
+        "stack": Masked(rng.integers(1, 60, count), rng.random(count) < 0.01),
         "user_ns": np.where(rng.random(count) < 0.97, 10_000_000, 20_000_000),
         "system_ns": np.zeros(count, np.int64),
         "clock_ns": np.cumsum(rng.integers(4_000_000, 15_000_000, count)),
@@ -40,7 +40,7 @@ def cpu_rows(count: int) -> dict[str, object]:
         "pc_module": np.where(native, 3, 1),
         "pc_offset": rng.integers(0x10000, 0x400000, count),
         "extension_module": [3 if each else None for each in native.tolist()],
-        "extension_offset": np.ma.masked_array(rng.integers(0x1000, 0x90000, count), ~native),
+        "extension_offset": Masked(rng.integers(0x1000, 0x90000, count), ~native),
         "opcode": Coded(
             rng.integers(-1, 4, count).astype(np.int32), ["CALL", "LOAD_FAST", "BINARY_OP_ADD_INT", "FOR_ITER"]
         ),
@@ -69,8 +69,8 @@ def alloc_rows(count: int) -> dict[str, object]:
         "usable_bytes": np.where(sizes < 131_072, sizes + 15 & ~15, sizes + 4_111 & ~4_095),
         "interval_bytes": interval,
         "life_interval_bytes": np.where(alive & (choice > 1), 2 * interval, interval),
-        "lifetime_ns": np.ma.masked_array(lifetimes, mask=alive),
-        "free_stack": np.ma.masked_array(np.where(choice > 1, stacks, rng.integers(1, 301, count)), mask=alive),
+        "lifetime_ns": Masked(lifetimes, alive),
+        "free_stack": Masked(np.where(choice > 1, stacks, rng.integers(1, 301, count)), alive),
         "survived": lifetimes // 50_000_000,
         "at_exit": rng.random(count) < 0.01,
         "allocator": Coded((sizes <= 512).astype(np.int32), ["malloc", "pymalloc"]),
@@ -152,7 +152,7 @@ def test_an_allocation_sample_takes_at_most_25_bytes(tmp_path):
         path, "SELECT sum(alloc.size_bytes), count(alloc.lifetime_ns), count(DISTINCT alloc.type) FROM TRACE"
     )
     rows = alloc_rows(100_000)
-    assert stored == [(rows["size_bytes"].sum(), rows["lifetime_ns"].count(), 30)]
+    assert stored == [(rows["size_bytes"].sum(), np.count_nonzero(~rows["lifetime_ns"].mask), 30)]
 
 
 def test_the_file_is_private_and_nothing_else_is_left(trace):
@@ -460,3 +460,37 @@ def test_only_the_writer_needs_pyarrow():
         out = subprocess.run([sys.executable, "-c", code.format(names)], capture_output=True, text=True, check=True)
         assert out.stdout.strip() == expected
     assert row_groups.SHARED_BELOW_ROWS == 20_000
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (np.arange(-5, 12, dtype=np.int64), "int64"),
+        (np.arange(17, dtype=np.uint64), "int64"),
+        (np.arange(-5, 12, dtype=np.int64), "int32"),
+        (np.arange(17, dtype=np.uint16)[::3], "int32"),
+        (np.arange(17) % 3 == 0, "bool"),
+        (np.zeros(9, [("a", np.int8), ("b", np.int64)])["b"], "int64"),
+        (np.empty(0, np.int32), "int32"),
+        (np.empty(0, bool), "bool"),
+        (np.array(["a", None], object), "string"),
+    ],
+)
+def test_an_array_becomes_what_arrow_makes_of_it(values, name, is_masked):
+    wanted, mask = row_groups.TYPES[name], np.arange(len(values)) % 4 == 1 if is_masked else None
+    made = row_groups.array_of(values, wanted, mask)
+    made.validate(full=True)
+    assert made.equals(pa.array(values, wanted, mask=mask))
+
+
+@pytest.mark.parametrize(
+    ("values", "name"), [([2**31], "int32"), ([-(2**31) - 1], "int32"), (np.array([2**63], np.uint64), "int64")]
+)
+def test_a_number_that_its_column_cannot_hold_is_refused_unless_it_is_null(values, name):
+    wanted, values = row_groups.TYPES[name], np.asarray(values)
+    with pytest.raises(ValueError):
+        row_groups.array_of(values, wanted)
+    with pytest.raises(ValueError):
+        pa.array(values, wanted)
+    assert row_groups.array_of(values, wanted, np.array([True])).to_pylist() == [None]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scalene_trace.formats.dataclass import asdict
 from scalene_trace.recorder.folder.facts import Facts, read_facts, write_facts
 from scalene_trace.recorder.folder.files import FACTS_NAME
 from scalene_trace.recorder.folder.marks import Mark, read_marks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.cli.record.command import run
+from scalene_trace.formats.dataclass import asdict
 from scalene_trace.formats.labels import labels_in
 from scalene_trace.formats.spool.chunks import slots_until
 from scalene_trace.formats.spool.layout import constants

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scalene_trace.formats.dataclass import asdict, replace
 from scalene_trace.formats.errors import TraceError
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.folder.facts import Facts, write_facts

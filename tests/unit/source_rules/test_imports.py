@@ -173,6 +173,45 @@ def test_the_analysis_starts_without_pyarrow_and_the_recorder_without_duckdb() -
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n", module
 
 
+def test_a_short_recording_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    """To the end: some modules were imported by calls of numpy and pyarrow."""
+    command = [sys.executable, "-X", "importtime", "-m", "scalene_trace.cli.record.command"]
+    given = ["-o", str(tmp_path / "t.parquet"), "--python", sys.executable, "-c", "pass"]
+    for _ in range(2):  # the second one finds an earlier trace in its place
+        done = subprocess.run([*command, *given], capture_output=True, text=True, check=True)
+        imported = {
+            line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")
+        }
+        assert "pyarrow.lib" in imported
+        slow = {"dataclasses", "numpy.ma.core", "ssl", "pyarrow.fs", "pyarrow.compute"}
+        slow |= {
+            "concurrent.futures",
+            "logging",
+            "scalene_trace.formats.trace.bounds.limits",
+            "tempfile",
+            "zipfile",
+            "shutil",
+        }
+        assert imported & (slow | {"subprocess", "secrets"}) == set()
+
+
+def test_numpy_works_without_the_parts_that_the_recorder_leaves_out() -> None:
+    """Whoever wants masked arrays gets them."""
+    code = """if True:
+        import sys
+        from scalene_trace.recorder.run.load import leave_out
+        leave_out()
+        import numpy as np, numpy.typing as npt
+        Ints = npt.NDArray[np.int64] | None
+        assert np.unique(np.array([2, 1, 2])).tolist() == [1, 2] and "numpy.ma.core" not in sys.modules
+        array = np.ma.masked_array([1, 2, 3], mask=[False, True, False])
+        assert np.ma.is_masked(array) and isinstance(array, np.ma.MaskedArray) and np.ma.filled(array, 9).tolist() == [1, 9, 3]
+        import numpy.ma
+        assert numpy.ma is np.ma and np.unique(array).tolist() == [1, 3, None]
+    """
+    assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE).stderr == b""
+
+
 def test_the_recorder_imports_nothing_that_only_some_recordings_need() -> None:
     """The user waits for what is imported before the program starts, and for all of it after a short program."""
     slow = "'secrets', 'concurrent.futures', 'logging', 'scalene_trace.formats.trace.bounds.limits'"
