@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ...analyze.results.base import Table
 from ...analyze.results.trace import Info, ProcessInfo
+from ...formats.dataclass import replace
 from ...formats.units import megabytes, seconds
 from .recording import loss_lines, marks_table, trace_lines
 from .table import align_right, columns_text, wrap

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import sys
-from importlib.machinery import ModuleSpec
+import threading
+from contextlib import suppress
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -92,8 +98,13 @@ def hide_pandas() -> None:
 
 
 def leave_out() -> None:
-    """Makes later imports of numpy and pyarrow quicker in this process, which runs nothing but the recorder. Does nothing to
-    packages that are imported already."""
+    """Makes later imports quicker in this process, which runs nothing but the recorder. Does nothing to packages that are
+    imported already.
+
+    Until :func:`load_converter` has imported them, garbage is not collected: collections would look at all modules again and
+    again, 5 ms together, and find nothing.
+    """
+    gc.disable()
     hide_pandas()
     if "numpy" not in sys.modules and _SmallNumpy not in sys.meta_path:
         sys.meta_path.insert(0, _SmallNumpy)
@@ -113,9 +124,32 @@ def prepare_converter() -> None:
 
 
 def load_converter() -> None:
-    """Imports the converter and the trace writer with numpy and pyarrow, which takes about 0.2 s. Raises ImportError."""
-    from ...formats.trace import writer  # noqa: F401 (imported here to be imported after the program was started)
-    from ..convert import convert, finish  # noqa: F401
+    """Imports the converter and the trace writer with numpy and pyarrow, which takes about 0.1 s. Raises ImportError."""
+    _load_beside()
+    try:
+        from ...formats.trace import writer  # noqa: F401 (imported here to be imported after the program was started)
+        from ..convert import convert, finish  # noqa: F401
+    finally:
+        if not gc.isenabled():  # leave_out() has disabled it
+            gc.freeze()
+            gc.enable()
+
+
+def _load_beside() -> None:
+    """Has the libraries of pyarrow loaded by a thread, while modules of numpy are imported: the loader relocates 100 MB for 10 ms.
+    An import would hold the interpreter's lock meanwhile. Whatever fails here, fails again and is reported in the import."""
+    if "pyarrow" not in sys.modules:
+        with suppress(RuntimeError):  # cannot start a thread
+            threading.Thread(target=_load_libraries, name="libraries", daemon=True).start()
+
+
+def _load_libraries() -> None:
+    with suppress(Exception):
+        spec = find_spec("pyarrow")
+        if spec and spec.origin:
+            library = Path(spec.origin).with_name(f"lib{EXTENSION_SUFFIXES[0]}")
+            # The function itself: ctypes.CDLL keeps the interpreter's lock.
+            ctypes.CDLL(None).dlopen(os.fsencode(library), os.RTLD_NOW)
 
 
 def load_the_rest() -> None:

@@ -199,7 +199,7 @@ def test_a_trace_that_finds_no_room_elsewhere_leaves_nothing_there(
         target.write(b"tr")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(finish.shutil, "copyfileobj", refused)
+    monkeypatch.setattr(shutil, "copyfileobj", refused)
     with pytest.raises(TraceWriteError, match="No space left"):
         finish._copy_in_place(tmp_path / "written", tmp_path / "t.parquet", replaces=False)
     assert [path.name for path in tmp_path.iterdir()] == ["written"]

@@ -173,28 +173,6 @@ def test_the_analysis_starts_without_pyarrow_and_the_recorder_without_duckdb() -
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n", module
 
 
-def test_a_short_recording_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
-    """To the end: some modules were imported by calls of numpy and pyarrow."""
-    command = [sys.executable, "-X", "importtime", "-m", "scalene_trace.cli.record.command"]
-    given = ["-o", str(tmp_path / "t.parquet"), "--python", sys.executable, "-c", "pass"]
-    for _ in range(2):  # the second one finds an earlier trace in its place
-        done = subprocess.run([*command, *given], capture_output=True, text=True, check=True)
-        imported = {
-            line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")
-        }
-        assert "pyarrow.lib" in imported
-        slow = {"dataclasses", "numpy.ma.core", "ssl", "pyarrow.fs", "pyarrow.compute"}
-        slow |= {
-            "concurrent.futures",
-            "logging",
-            "scalene_trace.formats.trace.bounds.limits",
-            "tempfile",
-            "zipfile",
-            "shutil",
-        }
-        assert imported & (slow | {"subprocess", "secrets"}) == set()
-
-
 def test_numpy_works_without_the_parts_that_the_recorder_leaves_out() -> None:
     """Whoever wants masked arrays gets them."""
     code = """if True:
