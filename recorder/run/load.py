@@ -31,6 +31,8 @@ _DOCUMENTATION = frozenset({"numpy._core._add_newdocs", "numpy._core._add_newdoc
 #: Types for annotations: nobody reads those while the recorder runs. They take 6 ms.
 _TYPING = frozenset({"numpy._typing", "numpy.typing"})
 _MASKED = "numpy.ma"
+#: Newer releases are imported whole, until the tests have run with them: their modules may need what is left out here.
+_NEWEST_NUMPY = (2, 4)
 _left_out = {*_DOCUMENTATION, *_TYPING, _MASKED}
 
 
@@ -106,8 +108,19 @@ def leave_out() -> None:
     """
     gc.disable()
     hide_pandas()
-    if "numpy" not in sys.modules and _SmallNumpy not in sys.meta_path:
+    if "numpy" not in sys.modules and _SmallNumpy not in sys.meta_path and _is_known_numpy():
         sys.meta_path.insert(0, _SmallNumpy)
+
+
+def _is_known_numpy() -> bool:
+    """Is numpy one of the releases that the tests have run with? What cannot be read is not."""
+    with suppress(Exception):
+        spec = find_spec("numpy")
+        if spec and spec.origin:
+            text = Path(spec.origin).with_name("version.py").read_text()
+            major, minor = text.split('version = "', 1)[1].split(".", 2)[:2]
+            return (2, 0) <= (int(major), int(minor)) <= _NEWEST_NUMPY
+    return False
 
 
 def prepare_converter() -> None:
