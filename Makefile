@@ -161,6 +161,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.stress --ticks 2000000
 	$(BIN)/python -m tests.long.regression
 	$(BIN)/python -m tests.long.kills
+	$(BIN)/python -m tests.long.attached_memory
 	$(BIN)/python -m tests.long.executables
 	$(BIN)/python -m tests.long.executables --each
 	$(BIN)/python -m tests.long.executables --work

@@ -14,6 +14,7 @@ from .errors import SetupError
 
 LIBRARY_NAME = "libscalene_shim.so"
 #: The library that runs inside the recorder, beside the shim.
+ATTACHED_NAME = "libscalene_attached.so"
 WATCH_NAME = "libscalene_watch.so"
 #: An environment variable that names another shim, for example a debug build.
 OVERRIDE_VARIABLE = "SCALENE_TRACE_SHIM"
@@ -65,6 +66,11 @@ def unrecorded_environment() -> dict[str, str]:
     }  # the shim would add what is missing, but leaves other spools alone
     others = [each for each in re.split("[ :]", environment.pop("LD_PRELOAD", "")) if Path(each).name != LIBRARY_NAME]
     return environment | ({"LD_PRELOAD": ":".join(others)} if any(others) else {})
+
+
+def attached_library() -> Path:
+    """The library that is loaded into processes that run already. Raises SetupError."""
+    return find_shim().with_name(ATTACHED_NAME)
 
 
 def watch_library() -> ctypes.CDLL:

@@ -31,9 +31,10 @@ INTERRUPTED = 130
 _LONGEST_PID = 9
 #: Options of --pid that would change nothing: they set what only the library inside a program does.
 _NEEDS_THE_SHIM = (
-    *("--python", "--cpu-engine", "--memory-threshold", "--alloc-interval", "--native-alloc", "--copy-threshold"),
+    *("--python", "--cpu-engine", "--native-alloc", "--copy-threshold"),
     *("--no-memory", "--no-copy", "--no-wait", "--rotate", "--keep", "--spool", "--spool-limit", "--cpu-budget"),
 )
+_OF_MEMORY = ("--memory-threshold", "--alloc-interval")
 
 
 def main() -> NoReturn:
@@ -82,6 +83,8 @@ def run(words: Sequence[str]) -> int:
         return carry_out(str(given["control"]), split.program)
     if "pid" in given:
         return _attach(given, split.program)
+    if "memory" in given:
+        raise UsageError("--memory belongs to --pid: a program that is started is recorded with its memory anyway.")
     if not split.program:
         raise UsageError(f"There is nothing to record. Name a script, -m MODULE, -c CODE or a command: {NAME} app.py")
     return _record(given, settings_of(given, split.program), bool(given.get("verbose")))
@@ -172,9 +175,16 @@ def _attach(given: Given, program: list[str]) -> int:
         raise UsageError("--pid writes one trace, to a file, but -o is a URL. Name a file.")
     if without := next((name for name in _NEEDS_THE_SHIM if name.removeprefix("--").replace("-", "_") in given), None):
         raise UsageError(f"{without} has no effect with --pid, which observes from outside. Leave it out.")
+    memory = bool(given.get("memory"))
+    of_memory = (name for name in _OF_MEMORY if not memory and name.removeprefix("--").replace("-", "_") in given)
+    if without := next(of_memory, None):
+        raise UsageError(
+            f"{without} has no effect with --pid, unless memory is recorded. Give --memory, or leave it out."
+        )
     from ...recorder.run.attach import attach
 
-    return _result(attach(settings_of(given, []), int(pid), print_message, _on_trace(bool(given.get("verbose")))))
+    settings = replace(settings_of(given, []), memory=memory)
+    return _result(attach(settings, int(pid), print_message, _on_trace(bool(given.get("verbose")))))
 
 
 def _examine(split: Split) -> int:

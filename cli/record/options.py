@@ -232,9 +232,14 @@ OPTIONS = (
     ),
     Option(
         ("-p", "--pid"),
-        "Record a process that runs already, and its children, from outside: CPU time, waits and tasks, no memory. Until it "
+        "Record a process that runs already, and its children, from outside: CPU time, waits and tasks. Until it "
         "ends, for --duration, or until Ctrl-C. The process goes on as before.",
         "PID",
+    ),
+    Option(
+        ("--memory",),
+        "With --pid: record memory too, from now on. For that, the process loads a library, which its interpreter (CPython "
+        "3.14 or newer) does when it is asked as by a debugger.",
     ),
     Option(
         ("--snapshot-every",),

@@ -90,6 +90,12 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "the lines that needed a new one, and larger ones as native memory; copies are not recorded",
     ),
     Loss(
+        "attached_memory",
+        "info",
+        "memory was recorded from the attach on: blocks from before are in the footprint, with which it begins, and on no line; "
+        "what other allocators than malloc and Python's held then is unknown",
+    ),
+    Loss(
         "never_resumed",
         "loss",
         "the recording was started with --pause-at-start and never resumed, so nothing was sampled; resume it with "

@@ -37,6 +37,7 @@
 #define CAUSE_EXEC 3      /* a new image in the same process */
 #define CAUSE_SPAWN 4     /* a new process, first seen in this image (vfork + exec, posix_spawn) */
 #define START_OF_PYTHON 5 /* no start: the process has loaded an interpreter, and its start record names none */
+#define START_OF_MEMORY 6 /* no start: memory of an attached process is recorded from now on; says its footprint */
 
 #define PYTHON_STACKS 1        /* its stacks can be read */
 #define PYTHON_FREE_THREADED 2 /* a free-threaded build, which may run with a GIL all the same */

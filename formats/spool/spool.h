@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 8
+#define SPOOL_VERSION 9
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024
@@ -48,7 +48,7 @@
 #define SPOOL_THREAD_TABLE_OFFSET 69632 /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
 #define SPOOL_THREAD_TABLE_BYTES 524288 /* SPOOL_THREAD_TABLE entries of 128 bytes */
 #define SPOOL_CHUNKS_OFFSET 655360      /* behind the table; a multiple of 64 KiB, the largest pages of arm64 */
-#define SPOOL_LOSSES 64
+#define SPOOL_LOSSES 96
 #define SPOOL_HANDOFFS 128
 
 /* header.features: what is recorded. The recorder sets it before the program starts. */

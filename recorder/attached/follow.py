@@ -49,8 +49,17 @@ class _Known:
 class Follower:
     """Attaches to the process ``pid`` when :meth:`attach` is called, and to its descendants at each :meth:`turn`."""
 
-    def __init__(self, pid: int, with_children: bool, with_arguments: bool, count_loss: Callable[[str], None]) -> None:
-        """``count_loss``: is called with the name of a loss."""
+    def __init__(
+        self,
+        pid: int,
+        with_children: bool,
+        with_arguments: bool,
+        count_loss: Callable[[str], None],
+        with_memory: bool = False,
+    ) -> None:
+        """``count_loss``: is called with the name of a loss; ``with_memory``: that of the process itself is recorded, as long as
+        it does not call exec."""
+        self._with_memory = with_memory
         self.pid, self._count_loss = pid, count_loss
         self._with_children, self._with_arguments = with_children, with_arguments
         self._known: dict[int, _Known] = {}
@@ -97,6 +106,8 @@ class Follower:
         known = self._known[pid]
         if life_of(pid).random not in (0, known.life.random):
             self._add(pid, _C["CAUSE_EXEC"])
+            if self._with_memory and pid == self.pid:
+                self._count_loss("attached_memory_ended")
         elif not known.has_python and find_interpreter(pid) is not None:
             self._add(pid, _C["START_OF_PYTHON"])
 
@@ -117,7 +128,9 @@ class Follower:
         if key in self._refused:
             return
         try:
-            self._add(child, self._cause(child, parent))
+            self._add(child, cause := self._cause(child, parent))
+            if self._with_memory and cause == _C["CAUSE_SPAWN"]:  # a forked one counts itself
+                self._count_loss("attached_memory_children")
         except PermissionError:
             self._refuse(child)
 

@@ -136,6 +136,7 @@ class Conversion:
         self._allocations = Allocations(survey, self._stacks, self._native)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
+        self._older = survey.lives.starts.older
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = 0
         self._sources = Sources()
@@ -282,6 +283,7 @@ class Conversion:
             "damaged_records": damaged if self._outcome.until_ns is None else 0,
             "processes_running": self._running,
             "paused": sum(mark.what == "pause" for mark in self._marks),
+            "attached_memory": self._older,
             "never_resumed": int(self._is_paused_throughout()),
             "unresolved_stack": self._stacks.unresolved,
             "unresolved_native": self._native.unresolved,

@@ -12,9 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...formats.dataclass import replace
+from ...formats.spool.layout import constants
 from ...formats.spool.losses import shim_losses
 from ..attached.facts import command_of, ended_with, folder_of
 from ..attached.follow import Follower
+from ..attached.memory import AttachedMemory
 from ..attached.permission import check_attachable
 from ..errors import SetupError
 from ..folder.facts import Facts
@@ -45,7 +47,8 @@ def attach(
 ) -> Recorded:
     """Records the process until it ends, for ``settings.duration_ns``, or until a signal says that it is enough.
 
-    ``report``, ``on_trace``: as in :func:`.record.record`. Nothing runs inside the process, and it goes on as before. Raises
+    ``report``, ``on_trace``: as in :func:`.record.record`. Unless memory is recorded, nothing runs inside the process; it goes
+    on as before. Raises
     RecordError when nothing was recorded.
     """
     check_pages()
@@ -53,11 +56,12 @@ def attach(
     check_attachable(pid)
     prepare_converter()
     template = output_template(settings.output)
-    settings = replace(settings, memory=False, copy=False)
+    settings = replace(settings, copy=False, native_alloc=False)
     stop = _Stop()
     prepared = prepare(settings, _facts(settings, pid, template), template, report)
-    follower = Follower(pid, settings.children, settings.argv, lambda name: _count(prepared, name))
+    follower = Follower(pid, settings.children, settings.argv, lambda name: _count(prepared, name), settings.memory)
     try:
+        memory = _memory(prepared, pid) if settings.memory else None
         folder = prepared.folder.path
         rss, drain = RssSampler(prepared.space, folder / RSS_NAME), Drain(prepared.space, folder / SPOOL_NAME)
         _begin(follower)
@@ -67,7 +71,16 @@ def attach(
     _count(prepared, "attached_polled")
     watcher = Watcher(folder / SPOOL_NAME)
     session = Session(prepared, rss, drain, watcher, pid, replace(settings, duration_ns=None), on_trace)
-    return _supervise(session, settings, follower, stop)
+    if memory and (failure := memory.start()):
+        prepared.space.header.features &= ~constants()["FEATURE_MEMORY"]
+        report(failure)
+    return _supervise(session, settings, follower, stop, memory)
+
+
+def _memory(prepared: Prepared, pid: int) -> AttachedMemory:
+    """Raises SetupError."""
+    folder = prepared.folder.current_name()
+    return AttachedMemory(pid, folder, folder / SPOOL_NAME)
 
 
 def _begin(follower: Follower) -> None:
@@ -78,11 +91,15 @@ def _begin(follower: Follower) -> None:
         raise SetupError(f"Process {follower.pid} {_GONE}") from error
 
 
-def _supervise(session: Session, settings: Settings, follower: Follower, stop: _Stop) -> Recorded:
+def _supervise(
+    session: Session, settings: Settings, follower: Follower, stop: _Stop, memory: AttachedMemory | None
+) -> Recorded:
     """Waits for the end of the recording. From here on, no error may end it earlier."""
     with suppress(RuntimeError):  # cannot start a thread: the trace is written at the end
         threading.Thread(target=_load_all, args=(session.begin_trace,), name="imports", daemon=True).start()
     end = _wait(settings, follower, stop, session.turn)
+    if memory and end.ended_by != "program":
+        memory.stop()
     with suppress(Exception):  # the same error is raised again, and reported, when the trace is written
         load_converter()
     return session.end_attached(end)

@@ -90,7 +90,10 @@ class RssSampler:
         while process and slot < _HEAD_SLOTS:
             record = ffi().from_buffer("struct record_process_start *", data[slot * SLOT_BYTES :])
             kind, slots = record.head & 0xFFFF, record.head >> 16
-            if kind == _C["RECORD_PROCESS_START"] and record.cause != _C["START_OF_PYTHON"]:
+            if kind == _C["RECORD_PROCESS_START"] and record.cause not in (
+                _C["START_OF_PYTHON"],
+                _C["START_OF_MEMORY"],
+            ):
                 self._watch(int(record.pid), process, int(header.pid_namespace))
                 break
             if kind == 0 or slots == 0:

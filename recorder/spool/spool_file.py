@@ -122,7 +122,7 @@ class SpoolFile:
         header.ring_entries = _RING
         header.chunk_count = self.chunks
         header.recorder_pid = os.getpid()
-        header.filters = _seccomp_filters()
+        header.filters = seccomp_filters()
         header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
         header.watch_period_ns = settings.watch_period_ns
@@ -207,10 +207,10 @@ def _offset(chunk: int) -> int:
     return CHUNKS_OFFSET + chunk * CHUNK_BYTES
 
 
-def _seccomp_filters() -> int:
-    """How many seccomp filters this process has; before Linux 5.9, whether it has one. Its children have them too."""
+def seccomp_filters(pid: int | str = "self") -> int:
+    """How many seccomp filters a process has; before Linux 5.9, whether it has one. Its children have them too."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0
     fields = dict(line.split(":", 1) for line in lines if ":" in line)

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "shared/libc/musl.h"
+#include "shared/sealed/lasting.h"
 
 /* The shim interposes memcpy, so its own copies would be counted as copies of the program. Copies of a constant size
  * become inline instructions; for the others, shim_copy copies byte by byte. `volatile` keeps the compiler from turning
@@ -36,7 +37,6 @@ static inline void *shim_copy(void *to, const void *from, size_t size) {
 #define memcpy(to, from, size)                                                                                         \
   (__builtin_constant_p(size) ? __builtin_memcpy(to, from, size) : shim_copy(to, from, size))
 
-#define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define SLOW_PATH __attribute__((cold, noinline))

@@ -20,7 +20,7 @@
 #include "shared/valgrind.h"
 #include "shared/window/window.h"
 
-struct spool_header *spool;
+LASTING struct spool_header *spool;
 static uint32_t own_process;
 static int32_t own_pid;
 static uint64_t own_pid_namespace;
@@ -61,7 +61,7 @@ int spool_open(const char *path) {
 
 void spool_close(void) {
   if (!spool) return;
-  spool = NULL;
+  if (!IS_ATTACHED) spool = NULL; /* else threads that have just found it are not led astray, see window_close */
   window_close();
 }
 

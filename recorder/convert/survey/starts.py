@@ -16,11 +16,13 @@ _C = constants()
 @dataclass(frozen=True)
 class Starts:
     """The first start record of each process, by process, with the first interpreter that the process has had.
-    ``process``: sorted and distinct; ``records``: one for each; ``payloads``: the bytes that follow each record."""
+    ``process``: sorted and distinct; ``records``: one for each; ``payloads``: the bytes that follow each record; ``older``: of how
+    many processes memory was recorded only from an attach on."""
 
     process: Ints
     records: npt.NDArray[np.void]
     payloads: list[bytes]
+    older: int = 0
 
     def lineage(self) -> Lineage:
         """What every batch needs of the starts."""
@@ -63,13 +65,26 @@ class StartCollector:
     def all(self) -> Starts:
         """The starts of all batches."""
         records = np.frombuffer(b"".join(self._records), struct_dtype("record_process_start"))
-        processes, is_late = np.array(self._process, np.int64), records["cause"] == _C["START_OF_PYTHON"]
+        processes, cause = np.array(self._process, np.int64), records["cause"]
+        is_late, is_memory = cause == _C["START_OF_PYTHON"], cause == _C["START_OF_MEMORY"]
         order = np.argsort(is_late, kind="stable")  # a process may have written its chunks in any order
+        order = order[~is_memory[order]]
         process, first = np.unique(processes[order], return_index=True)
         rows = order[first]
         starts = records[rows]
         _add_late(starts, process, processes[is_late], records[is_late])
-        return Starts(process, starts, [self._payloads[row] for row in rows.tolist()])
+        _add_footprints(starts, process, processes[is_memory], records[is_memory])
+        older = len(np.unique(processes[is_memory]))
+        return Starts(process, starts, [self._payloads[row] for row in rows.tolist()], older)
+
+
+def _add_footprints(starts: npt.NDArray[np.void], process: Ints, counted: Ints, found: npt.NDArray[np.void]) -> None:
+    """Adds to start records the footprints that were ``found`` when memory began to be recorded in the processes
+    ``counted``."""
+    is_known = np.isin(counted, process)
+    rows = np.searchsorted(process, counted[is_known])
+    for field in ("footprint_bytes", "python_footprint_bytes"):
+        starts[field][rows] = found[field][is_known]
 
 
 def _add_late(starts: npt.NDArray[np.void], process: Ints, late: Ints, found: npt.NDArray[np.void]) -> None:

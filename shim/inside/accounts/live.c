@@ -338,3 +338,10 @@ void live_postfork_child(void) {
   atomic_store(&growing, 0);
   atomic_store(&count, 0);
 }
+
+void live_release(void) {
+  for (int number = atomic_exchange(&level_count, 0); number-- > 0;) {
+    syscall(SYS_munmap, levels[number].keys, levels[number].slots * sizeof *levels->keys);
+    syscall(SYS_munmap, levels[number].samples, levels[number].slots * sizeof *levels->samples);
+  }
+}

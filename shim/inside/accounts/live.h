@@ -54,6 +54,9 @@ void live_thin(bool (*keep)(struct live_sample *sample));
 /* Empties the table: the followed blocks are the parent's. Context: malloc. */
 void live_postfork_child(void);
 
+/* Unmaps the table; nobody may use it. Context: normal. */
+void live_release(void);
+
 /* ---- pieces of the address space, as large as the pools of pymalloc ----
  *
  * A cache of the kind of each piece, indexed modulo LIVE_PIECES. A word of it holds a kind and a tag, which

@@ -36,6 +36,13 @@ void arenas_note(uintptr_t base, bool alive) {
   if (leaf) atomic_store(&leaf[cell % ARENA_LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
 }
 
+void arenas_release(void) {
+  for (uintptr_t at = 0; at < ARENA_LEAVES; at++) {
+    _Atomic uint32_t *leaf = atomic_exchange(&root[at], NULL);
+    if (leaf) munmap(leaf, ARENA_LEAF_CELLS * sizeof(uint32_t));
+  }
+}
+
 static uint32_t cell_value(uintptr_t cell) {
   if (cell / ARENA_LEAF_CELLS >= ARENA_LEAVES) return 0;
   _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / ARENA_LEAF_CELLS], memory_order_acquire);

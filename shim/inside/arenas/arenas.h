@@ -9,6 +9,8 @@
 /* Notes an arena of ARENA_BYTES that begins to live, or ends. Without memory for the table, a new one stays unknown.
  * Context: normal. */
 void arenas_note(uintptr_t base, bool alive);
+/* Unmaps the table; nobody may use it. Context: normal. */
+void arenas_release(void);
 /* True if the address lies in a living arena. Context: malloc. */
 bool arenas_contain(uintptr_t address);
 /* Returns the address of the table. Context: signal. */

@@ -14,9 +14,9 @@
 #endif
 
 /* A page that reads 0 in a forked child until the child is detected; null = the kernel lacks MADV_WIPEONFORK. */
-static _Atomic uint32_t *same_process;
-static pid_t own_pid;
-static void (*begin_in_child)(void);
+static LASTING _Atomic uint32_t *same_process;
+static LASTING pid_t own_pid;
+static LASTING void (*begin_in_child)(void);
 
 static void map_page(void) {
   void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -31,7 +31,7 @@ static void map_page(void) {
 
 void fork_watch(void (*in_child)(void)) {
   begin_in_child = in_child;
-  map_page();
+  if (!same_process) map_page();
 }
 
 void fork_begin_process(void) {

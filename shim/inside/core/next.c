@@ -9,8 +9,8 @@
 #include "shared/loss.h"
 #include "shared/valgrind.h"
 
-_Alignas(64) struct next_functions next;
-enum memory_mode memory_mode;
+LASTING _Alignas(64) struct next_functions next;
+LASTING enum memory_mode memory_mode;
 
 /* Programs allocate before any constructor has run, and dlsym itself may allocate: these blocks come from `bootstrap`.
  * In front of each block stands the header that glibc writes for a block with its own mapping. So free() takes its slow
@@ -72,7 +72,7 @@ bool next_has_libc_headers(void) {
 struct span {
   uintptr_t start, end;
 };
-static struct span allocators, own;
+static LASTING struct span allocators, own;
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 

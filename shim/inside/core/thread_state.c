@@ -12,7 +12,7 @@ static void (*begin_thread)(bool from_now);
 void thread_set_begin(void (*begin)(bool from_now)) { begin_thread = begin; }
 
 void thread_ensure(void) {
-  if (!this_thread.id && begin_thread) begin_thread(false);
+  if ((IS_ATTACHED || !this_thread.id) && begin_thread) begin_thread(false);
 }
 
 int threads_live(void) {

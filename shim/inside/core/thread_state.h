@@ -59,6 +59,7 @@ struct thread_state {
   uintptr_t python_thread;   /* address of the Thread object that began it; 0 = unknown, or not begun by Python */
   uint64_t name;             /* hash of the Thread's name as last written to the spool; 0 = none */
   struct thread_name_seen name_seen;
+  uint32_t session; /* memory_session when it was registered */
 };
 extern THREAD_LOCAL struct thread_state this_thread;
 

@@ -92,7 +92,8 @@ static void note_mapped(uintptr_t start, size_t bytes, struct kind kind, bool by
     ranges_unlock();
   }
   /* With ticks, these look. */
-  if (counts && by_residency && !(spool->features & FEATURE_CPU)) pages_look(stack, false);
+  bool has_ticks = !IS_ATTACHED && (spool->features & FEATURE_CPU);
+  if (counts && by_residency && !has_ticks) pages_look(stack, false);
   seal_leave(section);
   errno = saved_errno;
 }

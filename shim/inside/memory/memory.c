@@ -30,6 +30,7 @@
 #include "shared/spool.h"
 
 _Alignas(64) THREAD_LOCAL struct memory_state this_memory = NEW_MEMORY_STATE;
+LASTING uint32_t memory_session;
 
 /* Bytes that no sample holds yet. Invariant: sum of the net bytes of all samples + unsampled.net + moved_in_pause.net
  * == footprint - footprint at the start. */
@@ -78,6 +79,12 @@ void memory_footprint(int64_t *total, int64_t *python) {
   int64_t uncounted = pyalloc_uncounted_bytes();
   *total = atomic_load(&footprint) + uncounted;
   *python = python_bytes() + uncounted;
+}
+
+void memory_begin_with(int64_t total, int64_t python) {
+  atomic_store(&footprint, total);
+  atomic_store(&python_footprint, python);
+  atomic_store(&highest_asked, total);
 }
 
 void memory_found(int64_t in_pools) {
@@ -417,11 +424,27 @@ static void leave_pause(struct memory_state *m, const struct block *block, int64
   s->free_left -= freed;
 }
 
+/* In a process that may be attached to again, threads go on to stop. */
 static void stop_counting(struct memory_state *m) {
+  int64_t room = IS_ATTACHED ? PAUSED_BYTES : NEVER;
   for (int i = 0; i < STREAMS; i++) {
     m->stream[i].interval = 0; /* otherwise a resized block would bring the next stop closer */
-    set_room(&m->stream[i], NEVER, NEVER);
+    set_room(&m->stream[i], room, room);
   }
+}
+
+/* The thread has counted for a recording before this one. Of what it has counted since, only the block of this stop is
+ * certain to belong to this one; the rest is less than the flush limit. */
+static void renew(struct memory_state *m, const struct block *block, int64_t moved) {
+  uint32_t depth = m->python_depth;
+  uintptr_t busy = m->busy;
+  struct memory_stream *s = &m->stream[block && block->python ? PYTHON : NATIVE];
+  if (!block && m->stream[PYTHON].free_left < 0) s = &m->stream[PYTHON];
+  *m = (struct memory_state)NEW_MEMORY_STATE;
+  m->python_depth = depth;
+  m->busy = busy;
+  m->session = memory_session;
+  *(moved > 0 ? &s->left : &s->free_left) -= moved > 0 ? moved : -moved;
 }
 
 /* Returns true if the counters must be flushed. A stop for a sample alone does not flush, so footprint samples fall
@@ -483,6 +506,7 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   }
   uint32_t section = seal_enter();
   m->busy = here;
+  if (IS_ATTACHED && m->session != memory_session) renew(m, block, moved);
   uint32_t float_state = take_float_state();
   if (recording()) {
     id = run_slow_path(m, block, moved);
@@ -509,6 +533,7 @@ static bool is_nothing_due(const struct memory_state *m) {
  * sets the next stop and returns true. */
 static bool pass_on(struct memory_state *m) {
   if (m->busy || seal_may_end()) return false; /* as in enter_slow_path */
+  if (IS_ATTACHED && m->session != memory_session) return false;
   uint32_t section = seal_enter();
   m->busy = (uintptr_t)__builtin_frame_address(0);
   bool passes = is_nothing_due(m);
@@ -518,14 +543,25 @@ static bool pass_on(struct memory_state *m) {
   return passes;
 }
 
+void (*memory_at_stop)(bool python);
+
+/* Not while the slow path runs further out, nor while a range is being noted: both are in a section. */
+static void note_stop(bool python) {
+  if (memory_at_stop && !this_memory.busy) memory_at_stop(python);
+}
+
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false, false};
-  if (pass_on(&this_memory)) return;
-  enter_slow_path(&block, (int64_t)moved);
+  if (!pass_on(&this_memory)) enter_slow_path(&block, (int64_t)moved);
+  if (IS_ATTACHED) note_stop(which == PYTHON);
 }
 
-SLOW_PATH void memory_stop_at_freed(size_t bytes) { enter_slow_path(NULL, -(int64_t)bytes); }
+SLOW_PATH void memory_stop_at_freed(size_t bytes) {
+  bool python = this_memory.stream[PYTHON].free_left < 0;
+  enter_slow_path(NULL, -(int64_t)bytes);
+  if (IS_ATTACHED) note_stop(python);
+}
 
 uint64_t memory_mapped(const struct block *block, size_t before) {
   struct memory_state *m = &this_memory;

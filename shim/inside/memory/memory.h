@@ -25,6 +25,7 @@ struct memory_stream {
 #define MOST_UNTYPED 8
 struct memory_state {
   uint32_t python_depth; /* > 0 inside one of Python's allocators */
+  uint32_t session;      /* memory_session when it began to count */
   struct memory_stream stream[STREAMS];
   int64_t python_outside_pools; /* bytes allocated - freed by Python's allocators, but not from a pool */
   uintptr_t busy;               /* address of the slow path's stack frame while it runs; 0 = it does not run */
@@ -47,6 +48,8 @@ struct memory_state {
 #define NEW_MEMORY_STATE                                                                                               \
   { .stream = {{.interval = NOT_DRAWN}, {.interval = NOT_DRAWN}} }
 extern THREAD_LOCAL struct memory_state this_memory;
+/* How often this process was attached to: a thread's state of an earlier time is void. 0 = the shim was preloaded. */
+extern uint32_t memory_session;
 
 /* A block that was just allocated, or a mapping. */
 struct block {
@@ -81,6 +84,12 @@ void memory_write_heap(void);
 /* Writes the change of the footprint in a pause that has ended: a thread that allocates little from then on would do so
  * late, or never. Context: signal. */
 void memory_pause_ended(void);
+/* The footprint when the process was attached to, and the part of it that is Python's. Called once, before anything is
+ * counted. Context: normal. */
+void memory_begin_with(int64_t total, int64_t python);
+/* In a process that was attached to: called after a stop of a block, outside of all sections (sealed.h). `python`: inside one
+ * of Python's allocators. Null = nobody is. */
+extern void (*memory_at_stop)(bool python);
 /* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.
  * Context: malloc. */
 void memory_thread_end(void);

@@ -296,21 +296,28 @@ static void at_first_arena(void) {
  * A tick or a stop of malloc finds out that it goes on. There, the program may be inside PyMem_SetAllocator, which takes a
  * lock from 3.12 on. So the places where Python keeps its allocators are found at the start, and are written directly. */
 
+static const char mark;
+
+/* Returns where that, which begins with the address of the mark, lies in the interpreter's data; null = nowhere. */
+static void *find_marked(const void *marked, size_t size) {
+  uintptr_t at = python_symbols.data.start, end = python_symbols.data.end;
+  while (at + size <= end &&
+         (*(const uintptr_t *)at != (uintptr_t)&mark || memcmp((const void *)at, marked, size) != 0))
+    at += sizeof(void *);
+  return at + size <= end ? (void *)at : NULL;
+}
+
 /* Marks the allocator of a domain and looks for the mark in the interpreter's data. */
 static struct py_allocator *find_place(int domain) {
-  static const char mark;
   struct py_allocator own, marked;
   get_allocator(domain, &own);
   if (own.context) return NULL;
   marked = own;
   marked.context = (void *)&mark;
   set_allocator(domain, &marked);
-  uintptr_t at = python_symbols.data.start, end = python_symbols.data.end;
-  while (at + sizeof marked <= end &&
-         (*(const uintptr_t *)at != (uintptr_t)&mark || memcmp((const void *)at, &marked, sizeof marked) != 0))
-    at += sizeof(void *);
+  struct py_allocator *found = find_marked(&marked, sizeof marked);
   set_allocator(domain, &own);
-  return at + sizeof marked <= end ? (struct py_allocator *)at : NULL;
+  return found;
 }
 
 /* Returns false if the allocators must be wrapped now. */
@@ -506,4 +513,85 @@ void pyalloc_start_again(void) {
 
 void pyalloc_end(void) {
   if (installed && !any_arena && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
+}
+
+/* ---- in a process that was attached to ---- */
+
+static struct py_arena_allocator *arena_place;
+
+static void find_functions(void) {
+  get_arena = python_symbol("PyObject_GetArenaAllocator");
+  set_arena = python_symbol("PyObject_SetArenaAllocator");
+  get_allocator = python_symbol("PyMem_GetAllocator");
+  set_allocator = python_symbol("PyMem_SetAllocator");
+}
+
+void pyalloc_older_arena(uintptr_t base) {
+  note_arena(base, true);
+  atomic_fetch_add(&arena_bytes, ARENA_BYTES);
+  atomic_fetch_add(&arenas_seen, 1);
+}
+
+bool pyalloc_can_wrap(void) {
+  struct py_allocator raw, mem, object;
+  struct py_arena_allocator arena;
+  find_functions();
+  if (!get_arena || !set_arena || !get_allocator || !set_allocator) return false;
+  get_allocator(DOMAIN_RAW, &raw);
+  get_allocator(DOMAIN_MEM, &mem);
+  get_allocator(DOMAIN_OBJ, &object);
+  get_arena(&arena);
+  return !mem.context && !object.context && !arena.context && mem.malloc == object.malloc && mem.free == object.free &&
+         mem.calloc == object.calloc && mem.realloc == object.realloc && object.malloc != raw.malloc;
+}
+
+static struct py_arena_allocator *find_arena_place(void) {
+  struct py_arena_allocator marked = arena_below;
+  marked.context = (void *)&mark;
+  set_arena(&marked);
+  struct py_arena_allocator *found = find_marked(&marked, sizeof marked);
+  set_arena(&arena_below);
+  return found;
+}
+
+bool pyalloc_wrap(void) {
+  find_functions();
+  get_arena(&arena_below);
+  arena_place = find_arena_place();
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
+    place[domain] = find_place(domain);
+    get_allocator(domain, &below[0][domain]);
+  }
+  if (!arena_place || !place[DOMAIN_MEM] || !place[DOMAIN_OBJ]) return false;
+  pymalloc = below[0][DOMAIN_OBJ];
+  __atomic_store_n(&arena_place->free, arena_free, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&arena_place->alloc, arena_alloc, __ATOMIC_SEQ_CST);
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
+  codes_addresses_seen(true);
+  return true;
+}
+
+/* The context is the last to change: pymalloc's functions ignore it, and ours are right without it. */
+static bool unwrap(int domain) {
+  const struct py_allocator *now = place[domain];
+  const uintptr_t *from = (const void *)&below[0][domain];
+  if (now->malloc != pymalloc_malloc || now->free != pymalloc_free || now->calloc != python_calloc ||
+      now->realloc != python_realloc)
+    return now->malloc == pymalloc.malloc && now->free == pymalloc.free;
+  for (size_t i = sizeof *now / sizeof *from; i-- > 0;) atomic_store((_Atomic uintptr_t *)place[domain] + i, from[i]);
+  return true;
+}
+
+static bool unwrap_arenas(void) {
+  if (arena_place->alloc != arena_alloc || arena_place->free != arena_free)
+    return arena_place->alloc == arena_below.alloc && arena_place->free == arena_below.free;
+  __atomic_store_n(&arena_place->alloc, arena_below.alloc, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&arena_place->free, arena_below.free, __ATOMIC_SEQ_CST);
+  return true;
+}
+
+bool pyalloc_unwrap(void) {
+  bool done = unwrap_arenas();
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) done = unwrap(domain) && done;
+  return done;
 }

@@ -23,6 +23,21 @@ void pyalloc_postfork_child(void);
  * they are pymalloc's own afterwards. The calling thread may be at any instruction. Context: signal. */
 void pyalloc_resume(void);
 
+/* ---- in a process that was attached to ----
+ *
+ * All of these write what Python keeps of its allocators directly, word by word: our functions are right with any mixture. */
+
+/* An arena from before. Context: normal. */
+void pyalloc_older_arena(uintptr_t base);
+/* True if pymalloc's own functions are Python's allocators, so that they can be wrapped. The caller has the GIL.
+ * Context: normal. */
+bool pyalloc_can_wrap(void);
+/* Wraps them; false = where Python keeps them is unknown, and nothing was changed. Context: normal. */
+bool pyalloc_wrap(void);
+/* Puts back what was there before. False = the program has put another allocator around ours: it must be called again when
+ * that is gone. The caller has the GIL. Context: normal, and at stops inside Python's allocators. */
+bool pyalloc_unwrap(void);
+
 #pragma GCC visibility pop
 
 #endif

@@ -83,6 +83,7 @@ void sampler_init(void) {
   bool adapt;
   int64_t wanted = wanted_interval(control, &adapt);
   atomic_store(&interval, 0);
+  atomic_store(&last_id, (uint64_t)memory_session << 40); /* a free that comes late ends no block of this recording */
   atomic_store(&control_seen, control);
   table_allocated = live_init(wanted && !adapt && wanted < FINEST ? SLOTS_FINE : SLOTS);
   if (table_allocated) {
@@ -422,16 +423,20 @@ SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
   int saved_errno = errno;
   fork_check();
   if (!recording()) sampler_missed_frees();
+  uint32_t section = IS_ATTACHED ? seal_enter() : 0;
   bool taken = recording() && live_take(address, out);
+  if (IS_ATTACHED && taken) thread_ensure();
   if (taken) growth_freed(out->stack, stands_for(out));
   if (taken && out->python) forget_untyped(out->id);
   if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, BLOCK_OWNED);
+  if (IS_ATTACHED) seal_leave(section);
   errno = saved_errno;
   return taken;
 }
 
 SLOW_PATH void sampler_freed(uintptr_t address) {
   struct live_sample sample;
+  uint32_t section = IS_ATTACHED ? seal_enter() : 0;
   sampler_wait_for_room();
   if (sampler_take(address, &sample)) {
     int saved_errno = errno;
@@ -439,17 +444,24 @@ SLOW_PATH void sampler_freed(uintptr_t address) {
     errno = saved_errno;
   }
   codes_changed(address); /* last: the walk may have verified the code object that is about to be freed */
+  if (IS_ATTACHED) seal_leave(section);
 }
 
 void sampler_resized(const struct live_sample *sample, bool lives_on) {
   int saved_errno = errno;
-  sampler_ended(sample, sample->usable, frames_current(), lives_on ? FREE_RESIZED : 0);
+  uint32_t section = IS_ATTACHED ? seal_enter() : 0;
+  if (!IS_ATTACHED || recording()) sampler_ended(sample, sample->usable, frames_current(), lives_on ? FREE_RESIZED : 0);
+  if (IS_ATTACHED) seal_leave(section);
   errno = saved_errno;
 }
 
 void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
-  if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
-  growth_allocated(sample->stack, this_thread.id, stands_for(sample));
+  uint32_t section = IS_ATTACHED ? seal_enter() : 0;
+  if (!IS_ATTACHED || recording()) {
+    if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
+    growth_allocated(sample->stack, this_thread.id, stands_for(sample));
+  }
+  if (IS_ATTACHED) seal_leave(section);
 }
 
 void sampler_postfork_child(void) {

@@ -71,14 +71,28 @@ void relocations_end(void) { atomic_store(&busy, false); }
 
 void relocations_postfork_child(void) { atomic_store(&busy, false); }
 
-/* The loader protects whole pages. */
-bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value, bool loaded) {
+/* Returns false if the slot could not be made writable. The loader protects whole pages. */
+static bool change(const struct relocated *image, uintptr_t *slot, const uintptr_t *expected, uintptr_t value,
+                   bool loaded) {
   uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
   bool may_be_closed = page >= (image->read_only_start & mask) && page < (image->read_only_end & mask);
   int failure = !may_be_closed ? 0 : loaded ? EFAULT : write_error(slot);
   if (failure && failure != EFAULT) return false;
   if (failure && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
-  __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+  uintptr_t found = expected ? *expected : 0;
+  if (!expected) {
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+  } else {
+    __atomic_compare_exchange_n(slot, &found, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  }
   if (failure) syscall(SYS_mprotect, page, page_size, PROT_READ);
   return true;
+}
+
+bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value, bool loaded) {
+  return change(image, slot, NULL, value, loaded);
+}
+
+bool relocations_replace(const struct relocated *image, uintptr_t *slot, uintptr_t expected, uintptr_t value) {
+  return change(image, slot, &expected, value, false);
 }

@@ -7,7 +7,8 @@
 
 #define ARENA_BYTES (1u << 20)
 #define POOL_BYTES 16384u
-#define POOL_USED 0 /* offset of the uint32 number of its blocks in use in the header of a pool */
+#define POOL_USED 0   /* offset of the uint32 number of its blocks in use in the header of a pool */
+#define POOL_ARENA 32 /* offset of the uint32 index of its arena in the table that pymalloc keeps of them */
 #define POOL_SIZE_CLASS                                                                                                \
   36 /* offset of the uint32 size class in the header of a pool: blocks have (class + 1) * 16 bytes */
 #define POOL_LAST_OFFSET 44  /* of the uint32 offset of its last block */

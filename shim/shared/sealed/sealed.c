@@ -2,8 +2,10 @@
  * filter may be set for all of them, and threads and children that a filtered thread starts have it too. */
 #include "shared/sealed/sealed.h"
 
-_Atomic uint32_t seal_bits;
-_Atomic uint32_t seal_sections, seal_generation;
+#include "shared/sealed/lasting.h"
+
+LASTING _Atomic uint32_t seal_bits;
+LASTING _Atomic uint32_t seal_sections, seal_generation;
 static __thread bool in_vfork_child;
 
 /* A child that shares memory may have no thread-local storage, so that is read last. */

@@ -26,6 +26,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/arch/arch.h"
+#include "shared/sealed/lasting.h"
 #include "shared/sealed/sealed.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -48,7 +49,7 @@ struct position {
   uint32_t process;
 };
 
-static char *base;
+static LASTING char *base;
 static struct position positions[WINDOW_POSITIONS];
 static _Atomic uint64_t last_number = FIRST_NUMBER - 1;
 static uint32_t chunks; /* that are in the file */
@@ -71,7 +72,8 @@ static int open_file(struct stat *facts) {
 
 static char *map_file(int fd, const struct stat *facts) {
   if (facts->st_size < SPOOL_CHUNKS_OFFSET + SPOOL_CHUNK_BYTES) return NULL;
-  void *mapped = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  int flags = base ? MAP_SHARED | MAP_FIXED : MAP_SHARED;
+  void *mapped = mmap(base, MAPPED_BYTES, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (mapped == MAP_FAILED) return NULL;
   madvise(mapped, MAPPED_BYTES, MADV_DONTDUMP);
   spool_device = facts->st_dev;
@@ -88,13 +90,26 @@ struct spool_header *window_open(const char *path, bool never_remap) {
   only_by_path = never_remap;
   int fd = open_file(&facts);
   if (fd < 0) return NULL;
-  base = map_file(fd, &facts);
+  char *mapped = map_file(fd, &facts);
   syscall(SYS_close, fd);
+  if (!mapped) return NULL;
+  base = mapped;
   for (int i = 0; i < WINDOW_POSITIONS; i++) atomic_store(&positions[i].state, UNUSED);
   return (struct spool_header *)base;
 }
 
+/* In a process that was attached to, other threads run on, and one may hold a pointer into the window. It finds memory of
+ * nobody there, at every moment, whose header says that the recording has ended. */
+static void vacate(void) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  if (mmap(base, MAPPED_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0) == base) ((struct spool_header *)base)->ended = 1;
+}
+
 void window_close(void) {
+  if (IS_ATTACHED && base) {
+    vacate();
+    return;
+  }
   if (base) munmap(base, MAPPED_BYTES);
   base = NULL;
 }

@@ -116,8 +116,25 @@ static void fill_python(struct thread_entry *entry, const struct attached *proce
   entry->runtime = process->python.runtime;
 }
 
+/* Returns the entry that the library in the process (inside/attached) has taken for the thread, which has allocated memory
+ * before it was seen here; SPOOL_THREAD_TABLE = there is none. */
+static uint32_t find_entry(const struct attached *process, pid_t tid) {
+  uint32_t end = spool->features & FEATURE_MEMORY ? atomic_load((_Atomic uint32_t *)&spool->table_end) : 0;
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
+    const struct thread_entry *entry = entries_at(i);
+    if (atomic_load(entries_state((struct thread_entry *)entry)) == ENTRY_LIVE && entry->tid == tid &&
+        entry->process == process->writer.process && !attached_thread_at(i, entry->thread))
+      return i;
+  }
+  return SPOOL_THREAD_TABLE;
+}
+
 static void take_entry(struct attached_thread *thread, int64_t now_ns) {
   const struct attached *process = thread->process;
+  if (thread->entry < SPOOL_THREAD_TABLE) {
+    of_entry[thread->entry] = thread;
+    return;
+  }
   thread->entry = entries_take();
   if (thread->entry == SPOOL_THREAD_TABLE) {
     loss_add(LOSS_waits_crowded);
@@ -159,7 +176,11 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   }
   close(fd);
   *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid, .lead = NO_LEAD};
-  thread->id = tid == process->start.pid ? process->start.thread : spool_new_thread();
+  thread->entry = tid == process->start.pid ? SPOOL_THREAD_TABLE : find_entry(process, tid);
+  bool is_known = thread->entry < SPOOL_THREAD_TABLE;
+  thread->id = is_known                    ? entries_at(thread->entry)->thread
+               : tid == process->start.pid ? process->start.thread
+                                           : spool_new_thread();
   thread->run_ns = schedule.run_ns;
   thread->system_seen_ns = proc_system_ns(process->start.pid, tid);
   if (thread->system_seen_ns < 0) thread->system_seen_ns = 0;

@@ -15,6 +15,7 @@ from tests.support.paths import ROOT
 
 WHEEL = "scalene_trace-0.1.0-py3-none-linux_x86_64.whl"
 NEEDED = (
+    "scalene_trace/shim/libscalene_attached.so",
     "scalene_trace/shim/libscalene_shim.so",
     "scalene_trace/shim/libscalene_watch.so",
     "scalene_trace/formats/spool/spool.h",

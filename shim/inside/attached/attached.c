@@ -1,0 +1,309 @@
+/* Begins and ends the recording of memory in a process that runs already. */
+#include "inside/attached/attached.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/accounts/live.h"
+#include "inside/arenas/arenas.h"
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/pyalloc.h"
+#include "inside/native/relocations.h"
+#include "inside/python/python.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/random.h"
+#include "shared/saferead.h"
+#include "shared/sealed/sealed.h"
+#include "shared/spool.h"
+#include "shared/table/entries.h"
+
+enum { OFF, ON, BETWEEN };
+static LASTING _Atomic int state;
+static LASTING bool was_used;        /* variables have been changed since the library was loaded */
+static LASTING _Atomic bool wrapped; /* Python's allocators are ours */
+static LASTING bool watches_forks;
+static LASTING _Atomic int64_t check_ns; /* when the recorder is looked for again */
+static pthread_key_t end_key;
+static bool has_end_key;
+
+#define CHECK_NS 250000000
+#define MOST_WAIT_NS 1000000000
+
+/* ---- threads ---- */
+
+static bool is_own_entry(const struct thread_entry *entry, int32_t tid) {
+  return atomic_load(entries_state((struct thread_entry *)entry)) == ENTRY_LIVE && entry->tid == tid &&
+         entry->process == spool_process();
+}
+
+/* Returns the id that the watcher has given to the thread. A thread that it has not seen yet takes an entry, which the
+ * watcher finds then (watch/attached). */
+static uint32_t id_of(int32_t tid) {
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
+    if (is_own_entry(entries_at(i), tid)) return entries_at(i)->thread;
+  }
+  uint32_t index = entries_take(), id = spool_new_thread();
+  if (index == SPOOL_THREAD_TABLE) return id;
+  struct thread_entry *entry = entries_at(index);
+  *entry = (struct thread_entry){.state = ENTRY_FILLING,
+                                 .process = spool_process(),
+                                 .thread = id,
+                                 .pid = fork_own_pid(),
+                                 .tid = tid,
+                                 .python_version = python_layout ? python_version : 0,
+                                 .runtime = python_symbols.runtime,
+                                 .runtime_bytes = python_symbols.runtime_bytes,
+                                 .code_type = python_symbols.code_type,
+                                 .start_ns = clock_now_ns(),
+                                 .cpu_start_ns = clock_thread_cpu_ns(),
+                                 .pid_namespace = spool_pid_namespace()};
+  entries_begin(index);
+  entries_changed();
+  return id;
+}
+
+static void begin_thread(bool from_now) {
+  struct thread_state *t = &this_thread;
+  (void)from_now;
+  if ((t->session == memory_session && (t->id || t->ended)) || !recording()) return;
+  int saved_errno = errno;
+  memset(t, 0, sizeof *t);
+  t->session = memory_session;
+  t->tid = (int32_t)syscall(SYS_gettid);
+  t->id = id_of(t->tid);
+  t->random = random_seed(t->tid);
+  if (has_end_key) pthread_setspecific(end_key, (void *)1);
+  threads_count(1);
+  errno = saved_errno;
+}
+
+/* Destructors run in rounds. Ours asks for two more rounds, so that what other destructors free is still counted. */
+static void end_thread(void *round) {
+  struct thread_state *t = &this_thread;
+  if ((intptr_t)round < 3 && pthread_setspecific(end_key, (void *)((intptr_t)round + 1)) == 0) return;
+  uint32_t section = seal_enter();
+  if (recording() && t->session == memory_session && t->id && !t->ended) {
+    t->ended = 1;
+    threads_count(-1);
+    memory_thread_end();
+  }
+  seal_leave(section);
+}
+
+/* ---- the end ---- */
+
+/* Waits until no thread is inside of the shim; false = that takes too long. */
+static bool let_others_finish(void) {
+  struct timespec pause = {.tv_nsec = 200000};
+  int64_t until_ns = clock_now_ns() + MOST_WAIT_NS;
+  while (atomic_load(&seal_sections) > 0 && clock_now_ns() < until_ns) syscall(SYS_nanosleep, &pause, NULL);
+  return atomic_load(&seal_sections) == 0;
+}
+
+static void unwrap(void) {
+  if (atomic_load(&wrapped) && pyalloc_unwrap()) atomic_store(&wrapped, false);
+}
+
+void attached_leave(bool has_gil) {
+  int on = ON;
+  if (!atomic_compare_exchange_strong(&state, &on, BETWEEN)) return;
+  int saved_errno = errno;
+  memory_mode = MEMORY_FORWARD;
+  seal_process(true);
+  if (has_gil) unwrap();
+  slots_lead_back();
+  let_others_finish();
+  spool_finish_chunk();
+  if (has_end_key) pthread_key_delete(end_key);
+  has_end_key = false;
+  spool_close();
+  atomic_store(&state, OFF);
+  errno = saved_errno;
+}
+
+static bool recorder_has_gone(void) { return syscall(SYS_kill, spool->recorder_pid, 0) == -1 && errno == ESRCH; }
+
+/* The recorder may have been killed, or have found no thread that would run a script for it. */
+static bool is_over(void) {
+  int64_t now_ns = clock_now_ns(), due_ns = atomic_load(&check_ns);
+  if (!recording()) return true;
+  if (now_ns < due_ns || !atomic_compare_exchange_strong(&check_ns, &due_ns, now_ns + CHECK_NS)) return false;
+  return recorder_has_gone();
+}
+
+/* A child that shares its parent's memory changes nothing of it. */
+static void at_stop(bool python) {
+  int saved_errno = errno;
+  if (atomic_load(&state) == ON) {
+    if (is_over()) {
+      if (fork_is_recorded_process()) attached_leave(python);
+    } else {
+      slots_refresh();
+    }
+  } else if (python && atomic_load(&state) == OFF) {
+    unwrap();
+  }
+  errno = saved_errno;
+}
+
+/* The memory of children is not recorded. Slots lead here for good, and calls go on to libc. */
+static void begin_in_child(void) {
+  seal_postfork_child();
+  relocations_postfork_child();
+  if (atomic_load(&state) == OFF) return;
+  if (recording() && (spool->features & FEATURE_CHILDREN)) loss_add(LOSS_attached_memory_children);
+  memory_mode = MEMORY_FORWARD;
+  seal_process(true);
+  spool_close();
+  has_end_key = false;
+  atomic_store(&state, OFF);
+}
+
+__attribute__((destructor)) static void at_exit(void) {
+  if (atomic_load(&state) != ON || !fork_is_recorded_process()) return;
+  memory_thread_end();
+  memory_write_heap();
+  attached_leave(false);
+}
+
+/* ---- the beginning ---- */
+
+static uint32_t find_process(pid_t pid) {
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
+    const struct thread_entry *entry = entries_at(i);
+    if (atomic_load(entries_state((struct thread_entry *)entry)) == ENTRY_LIVE && entry->pid == pid)
+      return entry->process;
+  }
+  return 0;
+}
+
+/* The footprint when memory is recorded from now on. */
+static void write_start(int64_t total, int64_t python) {
+  struct record_process_start *record = spool_claim(1);
+  if (!record) return;
+  *record = (struct record_process_start){.head = record->head,
+                                          .thread = this_thread.id,
+                                          .t_ns = clock_now_ns(),
+                                          .pid = fork_own_pid(),
+                                          .cause = START_OF_MEMORY,
+                                          .pid_namespace = (uint32_t)spool_pid_namespace(),
+                                          .footprint_bytes = total,
+                                          .python_footprint_bytes = python};
+  spool_publish(record, RECORD_PROCESS_START, 1);
+}
+
+static void count_older(void) {
+  int64_t pools = arenas_used_bytes(), native = older_native_bytes();
+  memory_begin_with(pools + native, pools);
+  write_start(pools + native, pools);
+}
+
+/* Makes the library as it was when it was loaded. Returns why that cannot be, null = it was done. */
+static const char *renew(void) {
+  if (!was_used) {
+    if (!pristine_keep()) return "memory";
+  } else {
+    if (atomic_load(&wrapped)) unwrap();
+    if (atomic_load(&wrapped)) return "covered";
+    if (!let_others_finish()) return "busy";
+    live_release();
+    arenas_release();
+    pristine_restore();
+  }
+  was_used = true;
+  return NULL;
+}
+
+/* Returns what is missing for a recording, null = nothing. */
+static const char *find_all(void) {
+  next_ensure();
+  filters_watch();
+  if (!slots_are_libcs() || !next_has_libc_headers()) return "allocator";
+  next.foreign_allocator = false;
+  safe_read_init();
+  if (safe_read_refused()) return "reads";
+  python_init();
+  if (!python_layout || python_layout->object_header || !python_symbols.data.start) return "layout";
+  return pyalloc_can_wrap() ? NULL : "covered";
+}
+
+static const char *begin(const char *path) {
+  seal_process(false);
+  if (spool_open(path)) return "spool";
+  uint32_t process = find_process((pid_t)syscall(SYS_getpid));
+  if (!process) return "process";
+  memory_session++;
+  fork_watch(begin_in_child);
+  fork_begin_process();
+  if (!watches_forks) watches_forks = pthread_atfork(NULL, NULL, fork_in_child) == 0;
+  spool_begin_process(process);
+  has_end_key = pthread_key_create(&end_key, end_thread) == 0;
+  thread_set_begin(begin_thread);
+  thread_ensure();
+  memory_init();
+  if (!older_arenas()) return "arenas";
+  count_older();
+  atomic_store(&wrapped, true); /* parts of it, if it fails */
+  if (!pyalloc_wrap()) return "places";
+  atomic_store(&state, ON);
+  memory_at_stop = at_stop;
+  slots_lead_here();
+  return NULL;
+}
+
+static const char *start(const char *path) {
+  const char *missing;
+  if (atomic_load(&state) == ON && (!recording() || recorder_has_gone())) attached_leave(true);
+  if (atomic_load(&state) != OFF) return "recorded";
+  if ((missing = renew()) || (missing = find_all())) return missing;
+  if (!path) return NULL;
+  if (!(missing = begin(path))) return NULL;
+  if (atomic_load(&state) == OFF) atomic_store(&state, ON); /* whatever was done is taken back */
+  attached_leave(true);
+  return missing;
+}
+
+static const char *stop(void) {
+  if (atomic_load(&state) != ON) return "not recorded";
+  memory_thread_end();
+  memory_write_heap();
+  attached_leave(true);
+  return NULL;
+}
+
+/* ---- the script's call ---- */
+
+static const char *carry_out(const char *command) {
+  if (strncmp(command, "start ", 6) == 0) return start(command + 6);
+  if (strcmp(command, "check") == 0) return start(NULL);
+  return strcmp(command, "stop") == 0 ? stop() : "command";
+}
+
+/* The script imports the library as an extension module. It gives no module, but an ImportError whose text is "done", or what
+ * is missing: so nothing is left in sys.modules. `sys._scalene_trace` is the command. */
+__attribute__((visibility("default"))) void *PyInit_scalene_attached(void);
+void *PyInit_scalene_attached(void) {
+  void *(*get)(const char *) = (void *(*)(const char *))dlsym(RTLD_DEFAULT, "PySys_GetObject");
+  const char *(*text)(void *) = (const char *(*)(void *))dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8");
+  void (*raise)(void *, const char *) = (void (*)(void *, const char *))dlsym(RTLD_DEFAULT, "PyErr_SetString");
+  void **error = dlsym(RTLD_DEFAULT, "PyExc_ImportError");
+  if (!get || !text || !raise || !error) return NULL;
+  void *given = get("_scalene_trace");
+  const char *command = given ? text(given) : NULL;
+  const char *missing = command ? carry_out(command) : "command";
+  raise(*error, missing ? missing : "done");
+  return NULL;
+}

@@ -1,0 +1,52 @@
+/* The shim in a process that was started without it. The library is loaded late, by a script that the interpreter runs where
+ * a debugger may ask it to (PEP 768), so that its thread holds the GIL and is outside of malloc, the loader and handlers.
+ * It records memory only. It is never unloaded: a call may return to it at any time. docs/design/attach-memory.md gives the
+ * reasons. */
+#ifndef SCALENE_TRACE_ATTACHED_ATTACHED_H
+#define SCALENE_TRACE_ATTACHED_ATTACHED_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Ends the recording of this process: puts back slots and, with the GIL, Python's allocators (else the next stop in them
+ * does), and gives up the spool. Does nothing if none is under way. Context: normal, and at stops (memory_at_stop). */
+void attached_leave(bool has_gil);
+
+/* ---- slots.c: the slots through which images call malloc and mmap ---- */
+
+/* Leads them here, in all images. Context: normal. */
+void slots_lead_here(void);
+/* The same for images that were loaded since. Context: normal, and at stops. */
+void slots_refresh(void);
+/* Leads them back. Context: normal, and at stops. */
+void slots_lead_back(void);
+/* True if malloc is libc's for the program, and not one of another library. Context: normal. */
+bool slots_are_libcs(void);
+
+/* ---- older.c: memory from before ---- */
+
+/* Finds the arenas of pymalloc and notes each of them; false = their table was not found. The caller has the GIL.
+ * Context: normal. */
+bool older_arenas(void);
+/* Returns the bytes that libc's malloc has given out; 0 = unknown. Context: normal. */
+int64_t older_native_bytes(void);
+
+/* ---- pristine.c: the variables of the library as they were when it was loaded ---- */
+
+/* Keeps them; false = there is no memory. Context: normal. */
+bool pristine_keep(void);
+/* Restores all but those that are LASTING. No thread may be in a section, or in a function of ours that uses others.
+ * Context: normal. */
+void pristine_restore(void);
+
+/* ---- filters.c ---- */
+
+/* Prepares the functions of that file. Context: normal. */
+void filters_watch(void);
+int attached_prctl(int option, ...);
+long syscall(long number, ...);
+
+#pragma GCC visibility pop
+
+#endif

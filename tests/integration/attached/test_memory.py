@@ -1,0 +1,164 @@
+"""``scalene-record --pid --memory``: what is recorded from the attach on, that the process goes on as before, and that
+everything in it is put back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.interpreters import Interpreter, interpreters
+from tests.support.observed_program import Observed, attached, observed, until
+from tests.support.recording import analyze, line_of, lines_of, losses, report, rows, run, target, tool
+
+FILE = target("allocating")
+LEAK, ARRAY, SMALL = (line_of("allocating", mark) for mark in ("leak", "array", "small"))
+FIRST = (3, 14)
+NEWER = [each for each in interpreters() if each.version >= FIRST]
+newer = pytest.mark.parametrize("newer", NEWER, ids=lambda each: each.name)
+needs_newer = pytest.mark.skipif(not NEWER, reason="needs CPython 3.14 or newer")
+#: What every such recording has, and what a busy machine adds.
+USUAL = {"attached_memory", "attached_polled", "torn_stack", "waits_rare"}
+
+
+@contextmanager
+def allocating(python: Interpreter, *flags: str) -> Iterator[Observed]:
+    with observed([str(python.path), *flags, str(FILE)]) as program:
+        yield program
+
+
+def growth(found: Any, line: int) -> float:
+    return float(lines_of(found, FILE)[line]["growth_bytes"])
+
+
+def alive(found: Any, line: int) -> float:
+    return float(lines_of(found, FILE)[line]["live_at_end_bytes"])
+
+
+def left_behind(before: Any, after: Any) -> dict[str, Any]:
+    """What is different, but for the library, which stays."""
+    own = [each for each in after["files"] if not each.endswith("libscalene_attached.so")]
+    after = after | {"files": own}
+    return {name: (before[name], after[name]) for name in before if name != "mappings" and before[name] != after[name]}
+
+
+@newer
+def test_lines_and_footprint_from_the_attach_on(newer: Interpreter, tmp_path: Path) -> None:
+    with allocating(newer) as program:
+        program.tell("leak")  # before the attach: on no line
+        before = program.tell("state")
+        with attached(tmp_path / "t.parquet", program.pid, "--memory", "--alloc-interval", "1") as recorder:
+            program.tell("leak", "small", "array")
+            done = recorder.stop()
+        assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
+        assert left_behind(before, program.tell("state")) == {}
+        assert program.quit() == (7, b"as ever\n")
+    found = report(tmp_path / "t.parquet")
+    assert alive(found, LEAK) == pytest.approx(2000 * 9_973, rel=0.02)
+    # a tuple and an int each (the other one is made by range), and 9 bytes of the list
+    assert alive(found, SMALL) == pytest.approx(200_000 * (64 + 32) + 202_000 * 9, rel=0.03)
+    assert growth(found, ARRAY) == pytest.approx(100_000_007, rel=0.01)
+    assert set(losses(found)) <= USUAL and "attached_memory" in losses(found)
+    (process,) = rows(tmp_path / "t.parquet", "process")
+    older = process["start_footprint_bytes"]
+    assert 50e6 + 20e6 < older < 110e6
+    last = max(rows(tmp_path / "t.parquet", "heap"), key=lambda row: row["t_ns"])
+    new = 2000 * 9_973 + 100_000_007 + 200_000 * (64 + 2 * 32)
+    assert last["footprint_bytes"] - older == pytest.approx(new, rel=0.1)
+    threads = {row["thread"]: row["tid"] for row in rows(tmp_path / "t.parquet", "thread")}
+    assert {row["thread"] for row in rows(tmp_path / "t.parquet", "alloc")} <= threads.keys()
+    assert list(threads.values()) == [program.pid]
+
+
+@needs_newer
+def test_older_blocks_that_are_freed(tmp_path: Path) -> None:
+    with allocating(NEWER[-1]) as program:
+        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+            program.tell("free", "churn")
+            recorder.stop()
+        assert program.quit()[0] == 7
+    (process,) = rows(tmp_path / "t.parquet", "process")
+    last = max(rows(tmp_path / "t.parquet", "heap"), key=lambda row: row["t_ns"])
+    assert process["start_footprint_bytes"] - last["footprint_bytes"] == pytest.approx(51e6, rel=0.1)
+
+
+@newer
+def test_threads_forks_and_libraries_meanwhile(newer: Interpreter, tmp_path: Path) -> None:
+    with allocating(newer) as program:
+        expected, before = program.tell("threads"), program.tell("state")
+        for number in range(2):
+            with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
+                assert program.tell("threads") == expected
+                assert recorder.stop().status == 0
+        first = program.tell("state")
+        assert left_behind(before, first) == {}
+        assert first["mappings"] <= before["mappings"] + 16  # of the library, and threads' heaps
+        assert program.quit() == (7, b"as ever\n")
+    found = report(tmp_path / "1.parquet")
+    assert set(losses(found)) <= USUAL | {"attached_memory_children", "attached_unseen", "waits_torn"}
+    assert "attached_memory_children" in losses(found)
+
+
+@newer
+def test_a_recorder_that_is_killed(newer: Interpreter, tmp_path: Path) -> None:
+    with allocating(newer) as program:
+        expected, before = program.tell("threads"), program.tell("state")
+        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+            program.tell("array")
+            recorder.process.kill()
+            recorder.wait()
+            assert program.tell("threads") == expected
+        trace = tmp_path / "t.parquet"
+        done = run([*tool("scalene-record"), "--recover", f"{trace}.spool"])
+        assert done.status == 0, done.stderr.decode()
+        assert growth(report(trace), ARRAY) == pytest.approx(100_000_007, rel=0.01)
+        assert "attached_memory" in losses(report(trace))
+        until(lambda: program.tell("churn") and left_behind(before, program.tell("state")) == {})
+        with attached(tmp_path / "again.parquet", program.pid, "--memory") as recorder:
+            program.tell("array")
+            assert recorder.stop().status == 0
+        assert program.quit() == (7, b"as ever\n")
+    assert growth(report(tmp_path / "again.parquet"), ARRAY) == pytest.approx(100_000_007, rel=0.01)
+
+
+def refused(folder: Path, pid: int) -> str:
+    done = run([*tool("scalene-record"), "-o", folder / "t.parquet", "--pid", str(pid), "--memory"])
+    assert (done.status, done.stdout, list(folder.iterdir())) == (125, b"", [])
+    assert done.stderr.count(b"\n") == 1
+    return done.stderr.decode()
+
+
+def test_an_older_version_is_refused(tmp_path: Path) -> None:
+    older = [each for each in interpreters() if each.version < FIRST]
+    with allocating(older[-1]) as program:
+        said = refused(tmp_path, program.pid)
+        assert "not CPython 3.14 or 3.15" in said and "--pause-at-start" in said
+        assert program.quit()[0] == 7
+
+
+@needs_newer
+@pytest.mark.parametrize(
+    ("flag", "text"), [("-Xtracemalloc", "pymalloc's own"), ("-Xdisable-remote-debug", "refuses debuggers")]
+)
+def test_allocators_of_others_and_no_debugger(tmp_path: Path, flag: str, text: str) -> None:
+    with allocating(NEWER[0], flag) as program:
+        assert text in refused(tmp_path, program.pid)
+        assert program.quit()[0] == 7
+
+
+def test_without_pid() -> None:
+    done = run([*tool("scalene-record"), "--memory", sys.executable, "-c", ""])
+    assert done.status == 125 and b"--memory belongs to --pid" in done.stderr
+
+
+@needs_newer
+def test_the_report_says_what_is_unknown(tmp_path: Path) -> None:
+    with allocating(NEWER[0]) as program, attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        program.tell("leak")
+        recorder.stop()
+    said = analyze("report", tmp_path / "t.parquet").stdout.decode()
+    assert "blocks from before are in the footprint" in " ".join(said.split())

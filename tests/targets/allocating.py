@@ -1,0 +1,118 @@
+"""Allocates what it is told to on standard input, and answers each word when it is done. It knows nothing of a recorder."""
+
+import ctypes
+import hashlib
+import json
+import os
+import select
+import sys
+import threading
+import time
+
+KEPT = []
+OLD = [bytearray(1000) for _ in range(20_000)] + [bytearray(30_000_000)]  # 50 MB from before
+WORK = [0]
+
+
+def words():
+    """The words on standard input. The main thread runs Python code now and then while it waits for them."""
+    while True:
+        while not select.select([0], [], [], 0.01)[0]:
+            pass
+        yield sys.stdin.readline().strip()
+
+
+def leak(count, size):
+    for _ in range(count):
+        KEPT.append(bytes(size))  # LINE: leak
+
+
+def small(count):
+    for number in range(count):
+        KEPT.append((number, -number))  # LINE: small
+
+
+def array(size):
+    KEPT.append(bytearray(size))  # LINE: array
+
+
+def churn(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        [str(number) for number in range(1000)]
+        bytes(100_000)
+        WORK[0] += 1
+    return WORK[0]
+
+
+def in_threads(seconds):
+    """Threads that allocate and raise, a fork and libraries that are loaded meanwhile; returns a checksum of what they did."""
+    sums = []
+
+    def work(seed):
+        digest = hashlib.sha256()
+        end = time.monotonic() + seconds
+        for number in range(200):
+            data = [bytes([seed, number % 256]) * 50 for _ in range(100)]
+            try:
+                raise ValueError(len(data))
+            except ValueError as error:
+                digest.update(repr(error).encode() + data[-1])
+        while time.monotonic() < end:
+            [bytes(700) for _ in range(100)]
+        sums.append(digest.hexdigest())
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for each in threads:
+        each.start()
+    status = fork()
+    __import__("decimal"), __import__("sqlite3"), ctypes.CDLL("libm.so.6")
+    for each in threads:
+        each.join()
+    return {"sum": hashlib.sha256("".join(sorted(sums)).encode()).hexdigest(), "status": status}
+
+
+def fork():
+    child = os.fork()
+    if not child:
+        data = [bytes(5000) for _ in range(2000)]
+        os._exit(3 if len(data) == 2000 else 4)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def state():
+    """What a recorder might leave behind."""
+    with open("/proc/self/maps") as maps:
+        lines = maps.read().splitlines()
+    return {
+        "threads": len(os.listdir("/proc/self/task")),
+        "descriptors": sorted(os.listdir("/proc/self/fd")),
+        "files": sorted({line.split(None, 5)[5] for line in lines if "/" in line}),
+        "shared": sum(" rw-s " in line or " -w-s " in line for line in lines),
+        "mappings": len(lines),
+        "modules": sorted(name for name in sys.modules if "scalene" in name or name in ("ctypes", "_ctypes")),
+        "attributes": [name for name in vars(sys) if "scalene" in name],
+        "signals": [line for line in open("/proc/self/status") if line.startswith(("SigCgt", "SigBlk", "Tracer"))],
+    }
+
+
+WORDS = {
+    "leak": lambda: leak(2000, 9_973),
+    "small": lambda: small(200_000),
+    "array": lambda: array(100_000_007),
+    "free": OLD.clear,
+    "churn": lambda: churn(0.4),
+    "threads": lambda: in_threads(0.6),
+    "fork": fork,
+    "state": state,
+    "pid": os.getpid,
+}
+
+if __name__ == "__main__":
+    for word in words():
+        if word == "quit":
+            break
+        said = WORDS[word]()
+        print(json.dumps({"done": word, "said": said if isinstance(said, (int, dict)) else None}), flush=True)
+    print("as ever")
+    sys.exit(7)
