@@ -13,10 +13,15 @@ FINAL = 0xF0
 _COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
 
 
+def has_table(runtime: bytes) -> bool:
+    """Does it begin with the table?"""
+    return runtime.startswith(_COOKIE)
+
+
 def is_free_threaded(runtime: bytes) -> bool:
     """Does the table say that the build has no GIL?"""
     flag = runtime[_FREE_THREADED_AT : _FREE_THREADED_AT + 8]
-    return runtime.startswith(_COOKIE) and int.from_bytes(flag, "little") != 0
+    return has_table(runtime) and int.from_bytes(flag, "little") != 0
 
 
 def frames_readable(version: int, runtime: bytes) -> int:

@@ -67,5 +67,6 @@ LOSS(attached_unseen, loss, "milliseconds of CPU time of attached processes were
 LOSS(attached_missed, loss, "children of attached processes were not recorded: they run in a container, may not be read, or there were too few descriptors")
 LOSS(labels_off, loss, "labels of requests (scalene_trace.recorder.label) could not be found in a process: its context variables are laid out in another way, or the build of Python is not supported; its samples have no label")
 LOSS(labels_unread, loss, "labels of waiting threads or suspended tasks could not be read at the time; their time is kept without a label")
-LOSS(attached_memory_ended, loss, "memory of an attached process was recorded only up to a moment: it called exec, or set a seccomp filter, which may forbid what the recorder does")
+LOSS(attached_memory_ended, loss, "memory of an attached process was recorded only up to a moment: it called exec, set a seccomp filter, which may forbid what the recorder does, or its recorder stood still for 10 s")
 LOSS(attached_memory_children, loss, "children of attached processes were not recorded as to their memory: only that of the process itself is in the figures")
+LOSS(attached_native_unknown, loss, "memory that malloc had given out before the attach is not in the footprint of an attached process: its C library (glibc before 2.33) cannot say how much that is")

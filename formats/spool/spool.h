@@ -104,7 +104,8 @@ struct spool_header {
   int32_t finalizing;      /* processes: pid of the one whose interpreter was the last to begin to finalize; 0 = none */
   uint32_t unused;
   uint64_t watch_period_ns; /* mean pause between two passes of the watcher, at least; 0 = the usual one */
-  uint64_t reserved[7];
+  int64_t watcher_ns;       /* watcher: when it was last awake, CLOCK_MONOTONIC: once a second at least; 0 = not yet */
+  uint64_t reserved[6];
   uint64_t challenge; /* watcher: a random number, read back through a process to prove that it has the spool mapped */
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */

@@ -55,11 +55,9 @@ class Follower:
         with_children: bool,
         with_arguments: bool,
         count_loss: Callable[[str], None],
-        with_memory: bool = False,
     ) -> None:
-        """``count_loss``: is called with the name of a loss; ``with_memory``: that of the process itself is recorded, as long as
-        it does not call exec."""
-        self._with_memory = with_memory
+        """``count_loss``: is called with the name of a loss."""
+        self._with_memory = False
         self.pid, self._count_loss = pid, count_loss
         self._with_children, self._with_arguments = with_children, with_arguments
         self._known: dict[int, _Known] = {}
@@ -88,6 +86,13 @@ class Follower:
         pause_s = max(_SOON_S if is_soon else _PAUSE_S, min(spent_s * _SHARE, _LONGEST_PAUSE_S))
         self._next_s = now_s + pause_s
         return pause_s
+
+    def memory_begins(self) -> None:
+        """From now on, memory of the process itself is recorded, as long as it does not call exec; that of descendants is not, which
+        is counted."""
+        self._with_memory = True
+        for _ in range(len(self._known) - 1):
+            self._count_loss("attached_memory_children")
 
     def still_runs(self, pid: int, _: int) -> bool:
         """Does the process still run that was attached to under this pid?"""

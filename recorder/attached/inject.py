@@ -4,6 +4,7 @@ process may have another version of Python than the recorder: where its fields l
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import time
 from contextlib import suppress
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import SetupError
-from ..runtime_table import RUNTIME_BYTES, is_free_threaded
+from ..folder.held import HeldFolder
+from ..runtime_table import RUNTIME_BYTES, has_table, is_free_threaded
+from .facts import Life, life_of
 from .interpreter import Interpreter
 
 #: Position of the debugger's offsets in the table of each version, and of others in all of them.
@@ -19,28 +22,35 @@ _POSITIONS = {0x30E: 712, 0x30F: 840}
 _HEAD, _NEXT_INTERPRETER, _MAIN = 40, 64, 80
 _PLEASE_STOP = 1 << 5
 _POLL_S = 0.002
-#: If the recorder that has asked for it was killed, another one's script may interrupt this one between two bytecodes.
+#: The kernel gives each image so many random bytes. Without randomized addresses, nothing else differs after exec.
+_RANDOM_BYTES = 16
+#: How long a command may take that has begun, in seconds.
+_LONGEST_S = 20.0
+#: What :meth:`Injector.run` returns if it takes longer.
+UNANSWERED = "unanswered"
+#: The interpreter runs pending signal handlers when a script begins, after calls, and where loops go back. If one raised an
+#: exception there, the program would never get it. So there is no call but that of the library, which ends with an ImportError.
+#: The rest is only run if the library was not reached.
 _SCRIPT = """\
-import posix, sys
+import sys, _imp
+def library(): pass
+library.name, library.origin, library.parent = "scalene_attached", {library!a}, ""
+sys._scalene_trace = {command!a}
 try:
-    result = posix.open({result!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
-except OSError:
-    pass
-else:
-    text = "unknown"
-    try:
-        import _imp
-        library = type(sys.implementation)(name="scalene_attached", origin={library!r}, parent="")
-        sys._scalene_trace = {command!r}
-        _imp.create_dynamic(library)
-    except ImportError as error:
-        text = str(error)
-    finally:
-        vars(sys).pop("_scalene_trace", None)
+    _imp.create_dynamic(library)
+except BaseException as error:
+    if "_scalene_trace" in sys.__dict__:
+        del sys._scalene_trace
+        import posix
         try:
-            posix.write(result, (text.replace("\\n", " ") + "\\n").encode("utf-8", "replace"))
-        finally:
-            posix.close(result)
+            result = posix.open({result!a}, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
+        except OSError:
+            pass
+        else:
+            try:
+                posix.write(result, f"it cannot load the library: {{error!a}}\\n".encode())
+            finally:
+                posix.close(result)
 """
 
 
@@ -56,37 +66,42 @@ class _Place:
 
 
 class Injector:
-    """Runs commands of the library for attached processes in the process ``pid``. ``folder`` is where the script lies, which
-    the process must be able to read."""
+    """Runs commands of the library for attached processes in the process ``pid``. ``folder`` is where the script lies."""
 
-    def __init__(self, pid: int, python: Interpreter, folder: Path, library: Path) -> None:
-        self._pid, self._python, self._folder, self._library = pid, python, folder, library
-        self._count = 0
+    def __init__(self, pid: int, life: Life, python: Interpreter, folder: HeldFolder, library: Path) -> None:
+        """``life``: of the image that ``python`` was found in. Raises OSError."""
+        self._pid, self._life, self._python = pid, life, python
+        self._folder, self._library = folder, library
+        self._count, self._random = 0, self._read(life.random, _RANDOM_BYTES)
 
     def run(self, command: str, patience_s: float) -> str | None:
-        """Carries out a command in the main thread and returns its result: "done", or what is missing; None = that thread ran no
-        Python code in that time. Nothing is left that would be run later. Raises OSError, SetupError.
+        """Carries out a command in the main thread and returns its result: "done", or what is missing; UNANSWERED = it has begun and
+        does not end; None = that thread ran no Python code in that time, so nothing was done, and nothing will be. Raises OSError,
+        SetupError.
 
         Other threads are not asked: the state of one that ends is freed, and would be written to after that.
         """
         self._count += 1
-        script, result = (self._folder / f"attach-{self._count}.{each}" for each in ("py", "txt"))
-        script.write_text(_SCRIPT.format(result=str(result), command=command, library=str(self._library)))
+        script, result = (f"attach-{self._count}.{each}" for each in ("py", "txt"))
+        seen, own = self._folder.name_for_others(), self._folder.path
+        text = f"{seen / result}\n{command}"
+        source = _SCRIPT.format(result=str(seen / result), command=text, library=str(self._library))
         try:
-            return self._run(script, result, patience_s)
+            (own / script).write_text(source, "ascii")
+            return self._run(seen / script, own / result, patience_s)
         finally:
             for each in (script, result):
                 with suppress(OSError):
-                    each.unlink()
+                    (own / each).unlink()
 
     def _run(self, script: Path, result: Path, patience_s: float) -> str | None:
         end_s = time.monotonic() + patience_s
-        if self._ask(self._place(), script, patience_s):
-            return _result(result, end_s + 1)
-        with suppress(FileExistsError):
+        if self._ask(self._place(), script, patience_s) and (text := _result(result, end_s + 1)):
+            return text
+        with suppress(FileExistsError):  # else it has begun
             os.close(os.open(result, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             return None
-        return _result(result, end_s + 1)
+        return _result(result, time.monotonic() + _LONGEST_S) or UNANSWERED
 
     def _ask(self, place: _Place, script: Path, patience_s: float) -> bool:
         """Asks the thread; returns whether it runs the script. If not, the request is withdrawn."""
@@ -124,6 +139,10 @@ class Injector:
         return _move("process_vm_readv", self._pid, address, bytes(size))
 
     def _write(self, address: int, data: bytes) -> None:
+        """Raises OSError, also if the process has called exec: something else is at that address then."""
+        is_same = life_of(self._pid) == self._life and self._read(self._life.random, _RANDOM_BYTES) == self._random
+        if not is_same or not has_table(self._read(self._python.runtime, RUNTIME_BYTES)):
+            raise ProcessLookupError(errno.ESRCH, "it has called exec, or has ended")
         _move("process_vm_writev", self._pid, address, data)
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from ..errors import SetupError
+from ..folder.files import SPOOL_NAME
+from ..folder.held import HeldFolder
 from ..rights.identity import read_identity
 from ..shim_library import LIBRARY_NAME, attached_library
 from ..spool.spool_file import seccomp_filters
-from .facts import mappings_of
-from .inject import Injector, refusal
+from .facts import life_of, mappings_of
+from .inject import UNANSWERED, Injector, refusal
 from .interpreter import find_interpreter
 
 #: How long the main thread of the process may take until it runs Python code: at the start, and at the end.
 _START_S, _STOP_S = 10.0, 3.0
 _RETRY_S = 0.01
+#: How long the end waits for the loader's lock. Without it, the library ends the recording itself when memory is next allocated.
+_LOADER_S = 1.0
 _DORMANT = "To record its memory, start it with scalene-record --pause-at-start"
 #: What the library answers (shim/inside/attached/attached.c), and what it means.
 _MISSING = {
@@ -30,21 +34,24 @@ _MISSING = {
     "busy": "a thread has not finished with the recording before",
     "spool": "it cannot open the recording",
     "memory": "it has no memory left",
+    "libc": "its C library is unknown",
+    "loader": "a thread is inside dl_iterate_phdr or dlopen all the time",
+    UNANSWERED: "its main thread does not answer",
 }
-_PROCESS = "process"
+#: The watcher has not seen the process yet; another thread has the loader's lock.
+_AGAIN = ("process", "loader")
 
 
 class AttachedMemory:
-    """The recording of the memory of the process ``pid``. ``folder`` is that of the recording, by a name that the process can
-    use; ``spool`` the spool in it."""
+    """The recording of the memory of the process ``pid``. ``folder`` is that of the recording, with the spool in it."""
 
-    def __init__(self, pid: int, folder: Path, spool: Path) -> None:
+    def __init__(self, pid: int, folder: HeldFolder) -> None:
         """Loads the library into the process, which changes nothing else yet. Raises SetupError, with one sentence that says why
         its memory cannot be recorded and what to do."""
-        self._pid, self._spool, self._is_on = pid, spool, False
+        self._pid, self._is_on = pid, False
         try:
-            self._injector = _injector(pid, folder)
-            result = self._injector.run("check", _START_S)
+            self._folder, self._injector = folder, _injector(pid, folder)
+            result = self._run("check", _START_S)
         except (OSError, ValueError) as error:
             raise SetupError(f"The memory of process {pid} cannot be recorded: {error}. {_DORMANT}.") from error
         if result is None:
@@ -52,37 +59,52 @@ class AttachedMemory:
         if result != "done":
             raise SetupError(_refused(pid, _MISSING.get(result, result)))
 
+    def _run(self, command: str, patience_s: float) -> str | None:
+        """Runs it again while something is missing that soon will be there. Raises OSError, SetupError."""
+        end_s, result = time.monotonic() + patience_s, None
+        while (left_s := end_s - time.monotonic()) > 0:
+            result = self._injector.run(command, left_s)
+            if result not in _AGAIN:
+                break
+            time.sleep(_RETRY_S)
+        return result
+
     def start(self, patience_s: float = _START_S) -> str | None:
         """Begins the recording. Call it when the watcher runs. Returns why that failed, None = it has begun."""
-        end_s, result = time.monotonic() + patience_s, None
+        reason, result = _filter_of(self._pid), None
+        if reason:
+            return _refused(self._pid, reason)
         with suppress(OSError, SetupError):
-            while (left_s := end_s - time.monotonic()) > 0:
-                result = self._injector.run(f"start {self._spool}", left_s)
-                if result != _PROCESS:  # the watcher has not seen it yet
-                    break
-                time.sleep(_RETRY_S)
-        self._is_on = result == "done"
-        if self._is_on:
+            result = self._run(f"start {self._folder.name_for_others() / SPOOL_NAME}", patience_s)
+        self._is_on = result in ("done", UNANSWERED)
+        if result == "done" and (reason := _filter_of(self._pid)):  # set since then, before the library could see it
+            self.stop()
+            return _refused(self._pid, reason)
+        if result == "done":
             return None
         return _silent(self._pid) if result is None else _refused(self._pid, _MISSING.get(result, result))
 
     def stop(self) -> None:
-        """Ends it and puts everything in the process back. Where the main thread runs no Python code, the library does that itself when
-        memory is next allocated."""
-        if self._is_on:
-            with suppress(OSError, SetupError):  # it has ended
-                self._injector.run("stop", _STOP_S)
+        """Ends it and puts everything in the process back. Where the main thread runs no Python code, or another thread has the
+        loader's lock, the library does that itself when memory is next allocated."""
+        if not self._is_on:
+            return
+        self._is_on = False
+        end_s = time.monotonic() + _LOADER_S
+        with suppress(OSError, SetupError):  # it has ended, or called exec
+            while self._injector.run("stop", _STOP_S) == "loader" and time.monotonic() < end_s:
+                time.sleep(_RETRY_S)
 
 
-def _injector(pid: int, folder: Path) -> Injector:
+def _injector(pid: int, folder: HeldFolder) -> Injector:
     """Raises OSError, SetupError."""
-    python = find_interpreter(pid)
+    life, python = life_of(pid), find_interpreter(pid)
     reason = "it has no Python interpreter" if python is None else refusal(pid, python)
     if reason is None:
         reason = _refusal_of_process(pid)
     if reason is not None or python is None:
         raise SetupError(_refused(pid, str(reason)))
-    return Injector(pid, python, folder, attached_library())
+    return Injector(pid, life, python, folder, attached_library())
 
 
 def _refusal_of_process(pid: int) -> str | None:
@@ -91,7 +113,15 @@ def _refusal_of_process(pid: int) -> str | None:
         return "it belongs to another user, who cannot write into the recording"
     if any(each.path.endswith(f"/{LIBRARY_NAME}".encode()) for each in mappings_of(pid)):
         return "it was started by scalene-record, whose recording has its memory"
-    if seccomp_filters(pid) > seccomp_filters():
+    return _filter_of(pid)
+
+
+def _filter_of(pid: int) -> str | None:
+    """Why it cannot be recorded if one of its threads has a seccomp filter that we have not."""
+    own, threads = seccomp_filters(), []
+    with suppress(OSError):
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 (names are enough)
+    if any(seccomp_filters(f"{pid}/task/{each}") > own for each in threads):
         return "it has a seccomp filter, which may forbid what the recorder does"
     return None
 

@@ -58,6 +58,15 @@ class HeldFolder:
             return Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))  # noqa: PTH115 (the kernel's text, unchanged)
         return self.name
 
+    def name_for_others(self) -> Path:
+        """A name in ASCII that another process of our user can use. That of our descriptor lasts only as long as this process, so it is
+        taken only if the folder cannot be reached by its own."""
+        name = self.current_name()
+        with suppress(OSError):
+            if str(name).isascii() and os.path.samestat(name.stat(), os.fstat(self._descriptor)):
+                return name
+        return Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+
     def close(self) -> None:
         os.close(self._descriptor)
 

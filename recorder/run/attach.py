@@ -59,9 +59,9 @@ def attach(
     settings = replace(settings, copy=False, native_alloc=False)
     stop = _Stop()
     prepared = prepare(settings, _facts(settings, pid, template), template, report)
-    follower = Follower(pid, settings.children, settings.argv, lambda name: _count(prepared, name), settings.memory)
+    follower = Follower(pid, settings.children, settings.argv, lambda name: _count(prepared, name))
     try:
-        memory = _memory(prepared, pid) if settings.memory else None
+        memory = AttachedMemory(pid, prepared.folder) if settings.memory else None
         folder = prepared.folder.path
         rss, drain = RssSampler(prepared.space, folder / RSS_NAME), Drain(prepared.space, folder / SPOOL_NAME)
         _begin(follower)
@@ -74,13 +74,9 @@ def attach(
     if memory and (failure := memory.start()):
         prepared.space.header.features &= ~constants()["FEATURE_MEMORY"]
         report(failure)
+    elif memory:
+        follower.memory_begins()
     return _supervise(session, settings, follower, stop, memory)
-
-
-def _memory(prepared: Prepared, pid: int) -> AttachedMemory:
-    """Raises SetupError."""
-    folder = prepared.folder.current_name()
-    return AttachedMemory(pid, folder, folder / SPOOL_NAME)
 
 
 def _begin(follower: Follower) -> None:

@@ -27,7 +27,8 @@ static bool stopping, woken;
 static unsigned cuts_asked, cuts_made; /* how often the chunk was to be closed, and how often it was */
 
 static void sleep_for(int64_t pause_ns) {
-  int64_t until_ns = clock_now_ns() + pause_ns;
+  int64_t now_ns = clock_now_ns(), until_ns = now_ns + pause_ns;
+  atomic_store((_Atomic int64_t *)&spool->watcher_ns, now_ns);
   struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
   pthread_mutex_lock(&lock);
   while (!stopping && !woken && cuts_made == cuts_asked && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}

@@ -72,7 +72,7 @@ def round_in_child(pid: int, folder: Path, hold_s: float) -> None:
             host=host_facts(replace(settings, command=["x"])),
         )
         prepared = prepare(settings, facts, str(settings.output), print)
-        memory = AttachedMemory(pid, prepared.folder.current_name(), prepared.folder.current_name() / SPOOL_NAME)
+        memory = AttachedMemory(pid, prepared.folder)
         follower = Follower(pid, False, False, lambda name: None)
         drain = Drain(prepared.space, prepared.folder.path / SPOOL_NAME)
         follower.attach()

@@ -5,20 +5,29 @@ import hashlib
 import json
 import os
 import select
+import signal
+import struct
 import sys
 import threading
 import time
+import tracemalloc
 
 KEPT = []
 OLD = [bytearray(1000) for _ in range(20_000)] + [bytearray(30_000_000)]  # 50 MB from before
 WORK = [0]
+ALLOW = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000), 8)
+SIGNALS, HOLDERS, SMALL, RELEASED = [], [], [], threading.Event()
 
 
 def words():
     """The words on standard input. The main thread runs Python code now and then while it waits for them."""
     while True:
-        while not select.select([0], [], [], 0.01)[0]:
-            pass
+        try:
+            while not select.select([0], [], [], 0.01)[0]:
+                pass
+        except Interrupted:
+            SIGNALS[1] += 1
+            continue
         yield sys.stdin.readline().strip()
 
 
@@ -80,6 +89,80 @@ def fork():
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+class Interrupted(Exception):
+    """Raised by the handler of a signal."""
+
+
+def interrupt(*_):
+    SIGNALS[0] += 1
+    raise Interrupted
+
+
+def interrupted():
+    """From now on, a signal arrives soon after a library for recorders is imported. How many have arrived and were caught?"""
+    if not SIGNALS:
+        SIGNALS.extend((0, 0))
+        signal.signal(signal.SIGALRM, interrupt)
+        sys.addaudithook(lambda event, got: arrives(got) if event == "import" else None)
+    return {"arrived": SIGNALS[0], "caught": SIGNALS[1]}
+
+
+def arrives(got):
+    if got[0] == "scalene_attached":
+        signal.setitimer(signal.ITIMER_REAL, 0.0002)
+
+
+def refuse(event, got):
+    if event == "import" and got[0] == "scalene_attached":
+        raise RuntimeError("no")
+
+
+def set_filter():
+    """A thread sets a seccomp filter that allows everything, and lives on."""
+    done = threading.Event()
+    program = struct.pack("HxxxxxxQ", 1, ctypes.addressof(ALLOW))
+
+    def run():
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(38, ctypes.c_long(1), ctypes.c_long(0), ctypes.c_long(0), ctypes.c_long(0))
+        KEPT.append(libc.prctl(22, ctypes.c_long(2), ctypes.c_char_p(program)))
+        done.set()
+        RELEASED.wait()
+
+    threading.Thread(target=run, daemon=True).start()
+    done.wait()
+    return KEPT.pop()
+
+
+def hold():
+    """A thread holds the loader's lock from now on, and runs Python code meanwhile."""
+    started = threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    def visit(*_):
+        started.set()
+        while not RELEASED.wait(0.001):
+            bytes(3000)
+        return 1
+
+    RELEASED.clear()
+    HOLDERS.append(threading.Thread(target=lambda: ctypes.CDLL(None).dl_iterate_phdr(visit, None)))
+    HOLDERS[-1].start()
+    started.wait()
+
+
+def release():
+    RELEASED.set()
+    HOLDERS.pop().join()
+
+
+def replace_arenas():
+    """Arenas are given back, and large blocks lie where they were."""
+    SMALL.clear()
+    for size in (1_000_000, 1_040_000, 2_000_000, 5_000_000):
+        [bytearray(size) for _ in range(10)]
+
+
 def state():
     """What a recorder might leave behind."""
     with open("/proc/self/maps") as maps:
@@ -98,17 +181,29 @@ def state():
 
 WORDS = {
     "leak": lambda: leak(2000, 9_973),
-    "small": lambda: small(200_000),
+    "small": lambda: small(50_000),
     "array": lambda: array(100_000_007),
     "free": OLD.clear,
     "churn": lambda: churn(0.4),
     "threads": lambda: in_threads(0.6),
     "fork": fork,
+    "filter": set_filter,
+    "hold": hold,
+    "release": release,
+    "interrupted": interrupted,
+    "refuse": lambda: sys.addaudithook(refuse),
+    "trace": tracemalloc.start,
+    "trace no more": tracemalloc.stop,
+    "arenas": lambda: SMALL.extend(bytes(400) for _ in range(50_000)),
+    "replace arenas": replace_arenas,
+    "exec": lambda: os.execv(sys.executable, [sys.executable, __file__, "exec"]),
     "state": state,
     "pid": os.getpid,
 }
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(json.dumps({"done": sys.argv[1], "said": None}), flush=True)
     for word in words():
         if word == "quit":
             break

@@ -2,8 +2,10 @@
 #include "inside/attached/attached.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,12 +14,12 @@
 #include "formats/spool/spool.h"
 #include "inside/accounts/live.h"
 #include "inside/arenas/arenas.h"
+#include "inside/attached/loader.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
-#include "inside/native/relocations.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -34,10 +36,13 @@ static LASTING bool was_used;        /* variables have been changed since the li
 static LASTING _Atomic bool wrapped; /* Python's allocators are ours */
 static LASTING bool watches_forks;
 static LASTING _Atomic int64_t check_ns; /* when the recorder is looked for again */
-static pthread_key_t end_key;
-static bool has_end_key;
+/* Never deleted: a thread that ends may be in end_thread at any time, when the program already has its number for a key of
+ * its own. */
+static LASTING pthread_key_t end_key;
+static LASTING bool has_end_key;
 
 #define CHECK_NS 250000000
+#define MOST_STILL_NS 10000000000
 #define MOST_WAIT_NS 1000000000
 
 /* ---- threads ---- */
@@ -116,43 +121,82 @@ static void unwrap(void) {
   if (atomic_load(&wrapped) && pyalloc_unwrap()) atomic_store(&wrapped, false);
 }
 
-void attached_leave(bool has_gil) {
+bool attached_is_on(void) { return atomic_load(&state) == ON; }
+
+/* `has_lock`: the caller has the loader's lock. */
+static void leave(bool has_gil, bool has_lock) {
   int on = ON;
   if (!atomic_compare_exchange_strong(&state, &on, BETWEEN)) return;
   int saved_errno = errno;
   memory_mode = MEMORY_FORWARD;
   seal_process(true);
   if (has_gil) unwrap();
-  slots_lead_back();
+  if (has_lock) slots_lead_back();
   let_others_finish();
   spool_finish_chunk();
-  if (has_end_key) pthread_key_delete(end_key);
-  has_end_key = false;
   spool_close();
   atomic_store(&state, OFF);
   errno = saved_errno;
 }
 
-static bool recorder_has_gone(void) { return syscall(SYS_kill, spool->recorder_pid, 0) == -1 && errno == ESRCH; }
-
-/* The recorder may have been killed, or have found no thread that would run a script for it. */
-static bool is_over(void) {
-  int64_t now_ns = clock_now_ns(), due_ns = atomic_load(&check_ns);
-  if (!recording()) return true;
-  if (now_ns < due_ns || !atomic_compare_exchange_strong(&check_ns, &due_ns, now_ns + CHECK_NS)) return false;
-  return recorder_has_gone();
+/* Waits for other visits of ours, which are short. */
+static bool take_loader(enum loader_locks locks) {
+  struct timespec pause = {.tv_nsec = 200000};
+  for (int i = 0; i < 20; i++) {
+    if (loader_begin(locks)) return true;
+    syscall(SYS_nanosleep, &pause, NULL);
+  }
+  return false;
 }
 
-/* A child that shares its parent's memory changes nothing of it. */
-static void at_stop(bool python) {
+void attached_leave(bool has_gil) {
+  bool has_lock = take_loader(LIST_LOCK);
+  leave(has_gil, has_lock);
+  if (has_lock) loader_end();
+}
+
+static bool recorder_has_gone(void) { return syscall(SYS_kill, spool->recorder_pid, 0) == -1; }
+
+/* A process that nobody has waited for still has its pid, and another one may get it. So the recorder's watcher says when it
+ * was last awake. What counts is how often that was found unchanged: the whole machine may stand still. */
+static bool recorder_stands_still(void) {
+  static int64_t last_ns;
+  static _Atomic int times;
+  int64_t awake_ns = atomic_load((_Atomic int64_t *)&spool->watcher_ns);
+  if (awake_ns != last_ns) atomic_store(&times, 0);
+  last_ns = awake_ns;
+  return atomic_fetch_add(&times, 1) > MOST_STILL_NS / CHECK_NS;
+}
+
+/* The recorder may have been killed, or have found no thread that would run a script for it. */
+static bool is_over(int64_t now_ns) {
+  int64_t due_ns = atomic_load(&check_ns);
+  if (!recording()) return true;
+  if (now_ns < due_ns || !atomic_compare_exchange_strong(&check_ns, &due_ns, now_ns + CHECK_NS)) return false;
+  if (recorder_has_gone()) return true;
+  if (!recorder_stands_still()) return false;
+  loss_add(LOSS_attached_memory_ended);
+  return true;
+}
+
+/* If the loader's lock is taken, the next stop ends the recording. A child that shares its parent's memory changes nothing of
+ * it. */
+static void end_at_stop(bool has_gil) {
+  if (!fork_is_recorded_process() || !loader_begin(LIST_LOCK)) return;
+  leave(has_gil, true);
+  loader_end();
+}
+
+static void at_stop(bool has_gil) {
   int saved_errno = errno;
-  if (atomic_load(&state) == ON) {
-    if (is_over()) {
-      if (fork_is_recorded_process()) attached_leave(python);
+  if (attached_is_on()) {
+    int64_t now_ns = clock_now_ns();
+    if (is_over(now_ns)) {
+      end_at_stop(has_gil);
     } else {
-      slots_refresh();
+      slots_refresh(now_ns);
     }
-  } else if (python && atomic_load(&state) == OFF) {
+  } else if (has_gil && atomic_load(&state) == OFF) {
     unwrap();
   }
   errno = saved_errno;
@@ -161,13 +205,12 @@ static void at_stop(bool python) {
 /* The memory of children is not recorded. Slots lead here for good, and calls go on to libc. */
 static void begin_in_child(void) {
   seal_postfork_child();
-  relocations_postfork_child();
+  loader_postfork_child();
   if (atomic_load(&state) == OFF) return;
   if (recording() && (spool->features & FEATURE_CHILDREN)) loss_add(LOSS_attached_memory_children);
   memory_mode = MEMORY_FORWARD;
   seal_process(true);
   spool_close();
-  has_end_key = false;
   atomic_store(&state, OFF);
 }
 
@@ -250,37 +293,49 @@ static const char *begin(const char *path) {
   fork_begin_process();
   if (!watches_forks) watches_forks = pthread_atfork(NULL, NULL, fork_in_child) == 0;
   spool_begin_process(process);
-  has_end_key = pthread_key_create(&end_key, end_thread) == 0;
+  if (!has_end_key) has_end_key = pthread_key_create(&end_key, end_thread) == 0;
   thread_set_begin(begin_thread);
   thread_ensure();
   memory_init();
   if (!older_arenas()) return "arenas";
+  if (!pyalloc_find_places()) return "places";
   count_older();
-  atomic_store(&wrapped, true); /* parts of it, if it fails */
-  if (!pyalloc_wrap()) return "places";
+  pyalloc_wrap();
+  atomic_store(&wrapped, true);
   atomic_store(&state, ON);
   memory_at_stop = at_stop;
   slots_lead_here();
   return NULL;
 }
 
-static const char *start(const char *path) {
+static const char *start_with_lock(const char *path) {
   const char *missing;
-  if (atomic_load(&state) == ON && (!recording() || recorder_has_gone())) attached_leave(true);
-  if (atomic_load(&state) != OFF) return "recorded";
   if ((missing = renew()) || (missing = find_all())) return missing;
   if (!path) return NULL;
   if (!(missing = begin(path))) return NULL;
-  if (atomic_load(&state) == OFF) atomic_store(&state, ON); /* whatever was done is taken back */
-  attached_leave(true);
+  atomic_store(&state, ON); /* whatever was done is taken back */
+  leave(true, true);
+  return missing;
+}
+
+/* With the loader's locks, nothing that looks for symbols or images has to wait. */
+static const char *start(const char *path) {
+  const char *missing = loader_find();
+  if (missing) return missing;
+  if (!take_loader(BOTH_LOCKS)) return "loader";
+  if (attached_is_on() && (!recording() || recorder_has_gone())) leave(true, true);
+  missing = atomic_load(&state) == OFF ? start_with_lock(path) : "recorded";
+  loader_end();
   return missing;
 }
 
 static const char *stop(void) {
-  if (atomic_load(&state) != ON) return "not recorded";
+  if (!attached_is_on()) return "not recorded";
+  if (!take_loader(LIST_LOCK)) return "loader";
   memory_thread_end();
   memory_write_heap();
-  attached_leave(true);
+  leave(true, true);
+  loader_end();
   return NULL;
 }
 
@@ -292,18 +347,40 @@ static const char *carry_out(const char *command) {
   return strcmp(command, "stop") == 0 ? stop() : "command";
 }
 
-/* The script imports the library as an extension module. It gives no module, but an ImportError whose text is "done", or what
- * is missing: so nothing is left in sys.modules. `sys._scalene_trace` is the command. */
+#define LONGEST_COMMAND 4096
+
+/* Creates the file of the result, which the recorder does instead when it gives up: so a command is carried out once, or not
+ * at all. `text` = the path of that file, a line feed, and the command. */
+static void carry_out_once(const char *text) {
+  char path[LONGEST_COMMAND], result[64];
+  const char *command = strchr(text, '\n');
+  if (!command || (size_t)(command - text) >= sizeof path) return;
+  memset(path, 0, sizeof path);
+  memcpy(path, text, (size_t)(command - text));
+  long file = syscall(SYS_openat, (long)AT_FDCWD, path, (long)(O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC), 0600L);
+  if (file < 0) return;
+  const char *missing = carry_out(command + 1);
+  int length = snprintf(result, sizeof result, "%s\n", missing ? missing : "done");
+  syscall(SYS_write, file, result, (long)length);
+  syscall(SYS_close, file);
+}
+
+/* The script imports the library as an extension module. It gives no module, but an ImportError, so nothing is left in
+ * sys.modules. `sys._scalene_trace` is the command, which is taken away: so the script knows that it has arrived. */
 __attribute__((visibility("default"))) void *PyInit_scalene_attached(void);
 void *PyInit_scalene_attached(void) {
   void *(*get)(const char *) = (void *(*)(const char *))dlsym(RTLD_DEFAULT, "PySys_GetObject");
-  const char *(*text)(void *) = (const char *(*)(void *))dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8");
+  int (*set)(const char *, void *) = (int (*)(const char *, void *))dlsym(RTLD_DEFAULT, "PySys_SetObject");
+  const char *(*as_text)(void *) = (const char *(*)(void *))dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8");
   void (*raise)(void *, const char *) = (void (*)(void *, const char *))dlsym(RTLD_DEFAULT, "PyErr_SetString");
   void **error = dlsym(RTLD_DEFAULT, "PyExc_ImportError");
-  if (!get || !text || !raise || !error) return NULL;
+  if (!get || !set || !as_text || !raise || !error) return NULL;
   void *given = get("_scalene_trace");
-  const char *command = given ? text(given) : NULL;
-  const char *missing = command ? carry_out(command) : "command";
-  raise(*error, missing ? missing : "done");
+  const char *text = given ? as_text(given) : NULL;
+  char command[LONGEST_COMMAND] = "";
+  if (text && strlen(text) < sizeof command) memcpy(command, text, strlen(text) + 1);
+  if (given) set("_scalene_trace", NULL);
+  carry_out_once(command);
+  raise(*error, "scalene-trace");
   return NULL;
 }

@@ -9,18 +9,22 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Ends the recording of this process: puts back slots and, with the GIL, Python's allocators (else the next stop in them
- * does), and gives up the spool. Does nothing if none is under way. Context: normal, and at stops (memory_at_stop). */
+/* Ends the recording of this process: gives up the spool and puts back slots, and with the GIL, Python's allocators (else
+ * the next stop in them does). If a thread has the loader's lock for long, slots go on to lead here, and calls are
+ * forwarded. Does nothing if none is under way. Context: normal. */
 void attached_leave(bool has_gil);
+/* True while a recording is under way that is not about to end. Context: malloc. */
+bool attached_is_on(void);
 
-/* ---- slots.c: the slots through which images call malloc and mmap ---- */
+/* ---- slots.c: the slots through which images call malloc and mmap. The caller has the loader's lock (loader.h). ---- */
 
-/* Leads them here, in all images. Context: normal. */
+/* Leads them here, in all images. Context: malloc. */
 void slots_lead_here(void);
-/* The same for images that were loaded since. Context: normal, and at stops. */
-void slots_refresh(void);
-/* Leads them back. Context: normal, and at stops. */
+/* Leads them back. Context: malloc. */
 void slots_lead_back(void);
+/* Takes the lock, if it is free, and leads slots of images here that were loaded since. Does nothing if the last time was
+ * not long ago. Context: malloc. */
+void slots_refresh(int64_t now_ns);
 /* True if malloc is libc's for the program, and not one of another library. Context: normal. */
 bool slots_are_libcs(void);
 
@@ -29,7 +33,7 @@ bool slots_are_libcs(void);
 /* Finds the arenas of pymalloc and notes each of them; false = their table was not found. The caller has the GIL.
  * Context: normal. */
 bool older_arenas(void);
-/* Returns the bytes that libc's malloc has given out; 0 = unknown. Context: normal. */
+/* Returns the bytes that libc's malloc has given out; 0 = that is unknown, which is counted. Context: normal. */
 int64_t older_native_bytes(void);
 
 /* ---- pristine.c: the variables of the library as they were when it was loaded ---- */

@@ -6,6 +6,7 @@
 #include "inside/memory/pyalloc.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 #include "shared/objects/pools.h"
 #include "shared/saferead.h"
 
@@ -96,7 +97,10 @@ int64_t older_native_bytes(void) {
   struct sizes { /* struct mallinfo2, which glibc has from 2.33 on */
     size_t arena, free_chunks, small_blocks, mappings, mapped, unused, small_free, used, free, top;
   } (*sizes)(void) = (struct sizes (*)(void))dlsym(RTLD_DEFAULT, "mallinfo2");
-  if (!sizes) return 0;
+  if (!sizes) {
+    loss_add(LOSS_attached_native_unknown);
+    return 0;
+  }
   struct sizes now = sizes();
   return (int64_t)(now.used + now.mapped);
 }

@@ -17,20 +17,13 @@ struct part {
 };
 static LASTING struct part parts[MOST_PARTS];
 static LASTING int count;
+extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char __start_kept[] __attribute__((visibility("hidden")));
 extern char __stop_kept[] __attribute__((visibility("hidden")));
 
 static char *page_after(char *at) {
   uintptr_t page = arch_page_bytes();
   return (char *)(((uintptr_t)at + page - 1) & ~(page - 1));
-}
-
-static bool is_own(const struct dl_phdr_info *info) {
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-    if (info->dlpi_phdr[i].p_type == PT_LOAD && (uintptr_t)&is_own - start < info->dlpi_phdr[i].p_memsz) return true;
-  }
-  return false;
 }
 
 static void add_part(char *start, char *end, char *filled_end) {
@@ -40,19 +33,20 @@ static void add_part(char *start, char *end, char *filled_end) {
 }
 
 /* What the loader has made read-only is left out; it comes first in its segment, or is one of its own. */
-static int find_parts(struct dl_phdr_info *info, size_t size, void *unused) {
-  char *read_only_end = NULL;
-  (void)size, (void)unused;
-  if (!is_own(info)) return 0;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *each = &info->dlpi_phdr[i];
-    if (each->p_type == PT_GNU_RELRO)
-      read_only_end = page_after((char *)info->dlpi_addr + each->p_vaddr + each->p_memsz);
+static void find_parts(void) {
+  const ElfW(Ehdr) *file = (const ElfW(Ehdr) *)__ehdr_start;
+  const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(__ehdr_start + file->e_phoff);
+  char *bias = NULL, *read_only_end = NULL;
+  for (int i = file->e_phnum; i-- > 0;) {
+    if (segments[i].p_type == PT_LOAD && !segments[i].p_offset) bias = __ehdr_start - segments[i].p_vaddr;
   }
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *each = &info->dlpi_phdr[i];
-    char *start = (char *)info->dlpi_addr + each->p_vaddr, *end = start + each->p_memsz,
-         *filled = start + each->p_filesz;
+  for (int i = 0; i < file->e_phnum; i++) {
+    if (segments[i].p_type == PT_GNU_RELRO)
+      read_only_end = page_after(bias + segments[i].p_vaddr + segments[i].p_memsz);
+  }
+  for (int i = 0; i < file->e_phnum; i++) {
+    const ElfW(Phdr) *each = &segments[i];
+    char *start = bias + each->p_vaddr, *end = start + each->p_memsz, *filled = start + each->p_filesz;
     if (each->p_type != PT_LOAD || !(each->p_flags & PF_W)) continue;
     if (read_only_end && start < read_only_end && read_only_end - start < (ptrdiff_t)(end - start + 65536))
       start = read_only_end;
@@ -62,7 +56,6 @@ static int find_parts(struct dl_phdr_info *info, size_t size, void *unused) {
     }
     add_part(start, end, filled);
   }
-  return 1;
 }
 
 static bool keep(struct part *part) {
@@ -78,7 +71,7 @@ static bool keep(struct part *part) {
 bool pristine_keep(void) {
   bool kept = true;
   if (count) return true;
-  dl_iterate_phdr(find_parts, NULL);
+  find_parts();
   for (int i = 0; i < count; i++) kept = kept && keep(&parts[i]);
   if (!kept) count = 0;
   return kept && count;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "inside/attached/attached.h"
+#include "inside/attached/loader.h"
 #include "inside/core/next.h"
 #include "inside/native/relocations.h"
 #include "shared/base.h"
@@ -49,6 +50,8 @@ static LASTING struct call calls[] = {CALL(malloc, true),
 static LASTING unsigned long long seen_loads, seen_unloads;
 static LASTING _Atomic int64_t again_ns; /* images that were being loaded are visited again; 0 = there were none */
 #define AGAIN_NS 100000000
+static LASTING _Atomic int64_t look_ns; /* when a stop asks again whether images were loaded */
+#define LOOK_NS 10000000
 
 static void find_real(void) {
   for (size_t i = 0; i < CALLS; i++) calls[i].libcs = (uintptr_t)dlsym(RTLD_NEXT, calls[i].name);
@@ -163,19 +166,14 @@ static int lead_image_back(struct dl_phdr_info *info, size_t size, void *unused)
   return 0;
 }
 
-static bool visit_images(int (*visit)(struct dl_phdr_info *, size_t, void *)) {
-  if (!relocations_begin()) return false;
-  dl_iterate_phdr(visit, NULL);
-  relocations_end();
-  return true;
-}
-
+/* Where slots are led: here by a thread that has seen that a recording is under way, back by the one that ends it. Both have
+ * the loader's lock, so what is led here late cannot come after what was led back. */
 void slots_lead_here(void) {
-  visit_images(lead_image_here);
+  dl_iterate_phdr(lead_image_here, NULL);
   atomic_store(&again_ns, clock_now_ns() + AGAIN_NS);
 }
 
-void slots_lead_back(void) { visit_images(lead_image_back); }
+void slots_lead_back(void) { dl_iterate_phdr(lead_image_back, NULL); }
 
 static int has_changed(struct dl_phdr_info *info, size_t size, void *changed) {
   (void)size;
@@ -183,13 +181,23 @@ static int has_changed(struct dl_phdr_info *info, size_t size, void *changed) {
   return 1;
 }
 
-void slots_refresh(void) {
+static void look(void) {
   bool changed = false;
   int64_t again = atomic_load(&again_ns);
   dl_iterate_phdr(has_changed, &changed);
   if (changed) {
     slots_lead_here();
-  } else if (again && clock_now_ns() > again && atomic_compare_exchange_strong(&again_ns, &again, 0)) {
-    visit_images(lead_image_here);
+  } else if (again && clock_now_ns() > again) {
+    atomic_store(&again_ns, 0);
+    dl_iterate_phdr(lead_image_here, NULL);
   }
+}
+
+void slots_refresh(int64_t now_ns) {
+  int64_t due_ns = atomic_load(&look_ns);
+  if (now_ns < due_ns || !atomic_compare_exchange_strong(&look_ns, &due_ns, now_ns + LOOK_NS) ||
+      !loader_begin(LIST_LOCK))
+    return;
+  if (attached_is_on()) look();
+  loader_end();
 }

@@ -83,7 +83,7 @@ static APART void free_for_python(void *block, size_t usable) {
 }
 
 static SLOW_PATH void free_and_stop(void *block, size_t usable) {
-  memory_stop_at_freed(usable);
+  memory_stop_at_freed(NATIVE, usable);
   next.free(block);
 }
 

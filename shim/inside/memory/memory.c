@@ -424,12 +424,16 @@ static void leave_pause(struct memory_state *m, const struct block *block, int64
   s->free_left -= freed;
 }
 
-/* In a process that may be attached to again, threads go on to stop. */
+/* In a process that may be attached to again, threads go on to stop; what they have counted belongs to nobody. */
 static void stop_counting(struct memory_state *m) {
-  int64_t room = IS_ATTACHED ? PAUSED_BYTES : NEVER;
   for (int i = 0; i < STREAMS; i++) {
-    m->stream[i].interval = 0; /* otherwise a resized block would bring the next stop closer */
-    set_room(&m->stream[i], room, room);
+    struct memory_stream *s = &m->stream[i];
+    s->interval = 0; /* otherwise a resized block would bring the next stop closer */
+    if (IS_ATTACHED) {
+      s->left = s->free_left = s->room = s->free_room = PAUSED_BYTES;
+    } else {
+      set_room(s, NEVER, NEVER);
+    }
   }
 }
 
@@ -501,6 +505,7 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   fork_check();
   sampler_wait_for_room();
   if (unlikely(seal_may_end())) { /* in a section, a thread that allocates all the time would delay the seal */
+    if (IS_ATTACHED) stop_counting(m);
     errno = saved_errno;
     return 0;
   }
@@ -545,22 +550,25 @@ static bool pass_on(struct memory_state *m) {
 
 void (*memory_at_stop)(bool python);
 
-/* Not while the slow path runs further out, nor while a range is being noted: both are in a section. */
+/* Not inside of a section, where the slow path runs further out or a range is noted: the end of a recording waits for those. */
 static void note_stop(bool python) {
-  if (memory_at_stop && !this_memory.busy) memory_at_stop(python);
+#ifdef SHIM_ATTACHED
+  if (memory_at_stop && !seal_depth) memory_at_stop(python);
+#else
+  (void)python;
+#endif
 }
 
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false, false};
   if (!pass_on(&this_memory)) enter_slow_path(&block, (int64_t)moved);
-  if (IS_ATTACHED) note_stop(which == PYTHON);
+  note_stop(which == PYTHON);
 }
 
-SLOW_PATH void memory_stop_at_freed(size_t bytes) {
-  bool python = this_memory.stream[PYTHON].free_left < 0;
+SLOW_PATH void memory_stop_at_freed(int which, size_t bytes) {
   enter_slow_path(NULL, -(int64_t)bytes);
-  if (IS_ATTACHED) note_stop(python);
+  note_stop(which == PYTHON);
 }
 
 uint64_t memory_mapped(const struct block *block, size_t before) {
@@ -614,7 +622,7 @@ void memory_postfork_child(void) {
 
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
-  if (!memory_counts() || !recording()) return;
+  if (!memory_counts() || !recording() || (IS_ATTACHED && m->session != memory_session)) return;
   struct account *account = spool->paused || m->in_pause ? &moved_in_pause : &unsampled;
   m->busy = (uintptr_t)__builtin_frame_address(0); /* a tick counts nothing meanwhile */
   sampler_thread_end();

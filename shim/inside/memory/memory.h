@@ -68,7 +68,7 @@ void memory_init(void);
  * by which the block has increased the footprint. Context: malloc. */
 void memory_stop_at_allocated(int which, const void *block, size_t size, size_t usable, int source, size_t moved);
 /* The slow path for a free of that many bytes. Context: malloc. */
-void memory_stop_at_freed(size_t bytes);
+void memory_stop_at_freed(int which, size_t bytes);
 /* Counts a mapping that had `before` bytes until now (0 = it is new); returns the id of its sample, 0 = not sampled.
  * Context: malloc. */
 uint64_t memory_mapped(const struct block *block, size_t before);
@@ -88,7 +88,7 @@ void memory_pause_ended(void);
  * counted. Context: normal. */
 void memory_begin_with(int64_t total, int64_t python);
 /* In a process that was attached to: called after a stop of a block, outside of all sections (sealed.h). `python`: inside one
- * of Python's allocators. Null = nobody is. */
+ * of Python's allocators, where the thread has the GIL. Null = nobody is. */
 extern void (*memory_at_stop)(bool python);
 /* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.
  * Context: malloc. */
@@ -119,14 +119,14 @@ static inline void memory_count_allocated(struct memory_state *m, int which, con
 /* Counts a block that is about to be freed. */
 static inline void memory_count_freed(struct memory_state *m, int which, size_t usable) {
   struct memory_stream *s = &m->stream[which];
-  if (unlikely((s->free_left -= (int64_t)usable) < 0)) memory_stop_at_freed(usable);
+  if (unlikely((s->free_left -= (int64_t)usable) < 0)) memory_stop_at_freed(which, usable);
 }
 /* Counts a resized block in a stream, and returns the bytes by which it has grown. The footprint changes by the
  * difference, but the sampler regards the block as new and counts all of its bytes towards the next sample. */
 static inline int64_t memory_resize_stream(struct memory_stream *s, size_t before, size_t usable) {
   int64_t grown = (int64_t)usable - (int64_t)before;
   if (grown < 0) {
-    if ((s->free_left += grown) < 0) memory_stop_at_freed((size_t)-grown);
+    if ((s->free_left += grown) < 0) memory_stop_at_freed(s == &this_memory.stream[PYTHON], (size_t)-grown);
     grown = 0;
   }
   if (s->interval) {

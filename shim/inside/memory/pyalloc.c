@@ -146,7 +146,7 @@ static void free_outside_pools(struct py_allocator *below, void *block) {
 }
 
 static SLOW_PATH void free_and_stop(struct py_allocator *below, void *block) {
-  memory_stop_at_freed(pool_size_class(block));
+  memory_stop_at_freed(PYTHON, pool_size_class(block));
   below->free(below->context, block);
 }
 
@@ -554,7 +554,7 @@ static struct py_arena_allocator *find_arena_place(void) {
   return found;
 }
 
-bool pyalloc_wrap(void) {
+bool pyalloc_find_places(void) {
   find_functions();
   get_arena(&arena_below);
   arena_place = find_arena_place();
@@ -562,13 +562,15 @@ bool pyalloc_wrap(void) {
     place[domain] = find_place(domain);
     get_allocator(domain, &below[0][domain]);
   }
-  if (!arena_place || !place[DOMAIN_MEM] || !place[DOMAIN_OBJ]) return false;
+  return arena_place && place[DOMAIN_MEM] && place[DOMAIN_OBJ];
+}
+
+void pyalloc_wrap(void) {
   pymalloc = below[0][DOMAIN_OBJ];
   __atomic_store_n(&arena_place->free, arena_free, __ATOMIC_SEQ_CST);
   __atomic_store_n(&arena_place->alloc, arena_alloc, __ATOMIC_SEQ_CST);
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
   codes_addresses_seen(true);
-  return true;
 }
 
 /* The context is the last to change: pymalloc's functions ignore it, and ours are right without it. */
@@ -590,8 +592,10 @@ static bool unwrap_arenas(void) {
   return true;
 }
 
+/* Arenas must be noted as long as an allocator of ours is called, also from below one of others: an address that has been an
+ * arena may be that of a large block next, in front of which is no pool. */
 bool pyalloc_unwrap(void) {
-  bool done = unwrap_arenas();
+  bool done = true;
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) done = unwrap(domain) && done;
-  return done;
+  return done && unwrap_arenas();
 }

@@ -32,8 +32,10 @@ void pyalloc_older_arena(uintptr_t base);
 /* True if pymalloc's own functions are Python's allocators, so that they can be wrapped. The caller has the GIL.
  * Context: normal. */
 bool pyalloc_can_wrap(void);
-/* Wraps them; false = where Python keeps them is unknown, and nothing was changed. Context: normal. */
-bool pyalloc_wrap(void);
+/* Finds where Python keeps them; false = that is unknown. The caller has the GIL. Context: normal. */
+bool pyalloc_find_places(void);
+/* Wraps them; their places were found. Context: normal. */
+void pyalloc_wrap(void);
 /* Puts back what was there before. False = the program has put another allocator around ours: it must be called again when
  * that is gone. The caller has the GIL. Context: normal, and at stops inside Python's allocators. */
 bool pyalloc_unwrap(void);

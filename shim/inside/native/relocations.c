@@ -55,7 +55,7 @@ static int write_error(uintptr_t *slot) {
 }
 
 #define MOST_TRIES 1000
-static _Atomic bool busy;
+static LASTING _Atomic bool busy;
 
 bool relocations_try_begin(void) { return !atomic_exchange(&busy, true); }
 

@@ -23,7 +23,7 @@ struct relocated {
   size_t counts[2];
 };
 
-/* Reads what dl_iterate_phdr gives of an image. False = it has no relocations with names. Context: normal. */
+/* Reads what dl_iterate_phdr gives of an image. False = it has no relocations with names. Context: signal. */
 bool relocations_read(const struct dl_phdr_info *info, struct relocated *out);
 static inline bool relocations_hold(const struct relocated *image, uintptr_t address) {
   return address >= image->image.start && address < image->image.end;

@@ -23,7 +23,7 @@ struct elf_image {
 static inline uintptr_t elf_image_address(const struct elf_image *image, uintptr_t pointer) {
   return pointer < image->bias ? image->bias + pointer : pointer;
 }
-/* Reads what dl_iterate_phdr gives of an image. Context: normal. */
+/* Reads what dl_iterate_phdr gives of an image. Context: signal. */
 void elf_image_read(const struct dl_phdr_info *info, struct elf_image *out);
 /* Finds the image of the shim's namespace that contains the address. False = none does. Waits for a thread that adds or
  * removes an image. Context: normal. */

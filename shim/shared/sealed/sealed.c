@@ -6,6 +6,9 @@
 
 LASTING _Atomic uint32_t seal_bits;
 LASTING _Atomic uint32_t seal_sections, seal_generation;
+#ifdef SHIM_ATTACHED
+__thread uint32_t seal_depth;
+#endif
 static __thread bool in_vfork_child;
 
 /* A child that shares memory may have no thread-local storage, so that is read last. */

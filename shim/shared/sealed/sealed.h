@@ -23,14 +23,23 @@ static inline bool sealed(void) {
 /* Sections in which the shim makes system calls. The thread that seals the process waits until all are left. A section
  * must ask sealed() after it was entered, and is left with the value that seal_enter has returned. */
 extern _Atomic uint32_t seal_sections, seal_generation;
+#ifdef SHIM_ATTACHED
+extern __thread uint32_t seal_depth; /* sections that the calling thread is in */
+#endif
 /* Enters a section. Context: signal. */
 static inline uint32_t seal_enter(void) {
+#ifdef SHIM_ATTACHED
+  seal_depth++;
+#endif
   uint32_t generation = atomic_load_explicit(&seal_generation, memory_order_relaxed);
   atomic_fetch_add(&seal_sections, 1);
   return generation;
 }
 /* Leaves it. Sections that the parent of this process had entered do not count. Context: signal. */
 static inline void seal_leave(uint32_t generation) {
+#ifdef SHIM_ATTACHED
+  seal_depth--;
+#endif
   if (generation == atomic_load_explicit(&seal_generation, memory_order_relaxed)) atomic_fetch_sub(&seal_sections, 1);
 }
 /* Forgets the sections of a forked child's parent. Context: signal. */

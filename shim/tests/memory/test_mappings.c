@@ -57,7 +57,7 @@ bool next_is_allocators(const void *address) { return address == NULL; }
 uint64_t frames_current(void) { return 1; }
 static bool finalizing;
 bool python_finalizing(void) { return finalizing; }
-void memory_stop_at_freed(size_t bytes) { (void)bytes; }
+void memory_stop_at_freed(int which, size_t bytes) { (void)which, (void)bytes; }
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
   check(sample->id == 7 && bytes > 0 && stack == 1);
   if (flags & FREE_PART) ended_parts++;

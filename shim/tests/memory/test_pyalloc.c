@@ -1,4 +1,5 @@
-/* pyalloc.c in a recording that begins paused: the allocators are wrapped, and the pools counted, once each time. */
+/* pyalloc.c in a recording that begins paused: the allocators are wrapped, and the pools counted, once each time. And in a
+ * process that is attached to: they are wrapped and put back. */
 #include "inside/memory/pyalloc.h"
 
 #include <stdlib.h>
@@ -56,7 +57,7 @@ void codes_forget_range(uintptr_t start, uintptr_t end) { (void)start, (void)end
 void memory_stop_at_allocated(int which, const void *block, size_t size, size_t usable, int source, size_t moved) {
   (void)which, (void)block, (void)size, (void)usable, (void)source, (void)moved;
 }
-void memory_stop_at_freed(size_t bytes) { (void)bytes; }
+void memory_stop_at_freed(int which, size_t bytes) { (void)which, (void)bytes; }
 void sampler_missed_frees(void) {}
 void sampler_freed(uintptr_t address) { (void)address; }
 bool sampler_take(uintptr_t address, struct live_sample *out) { return address == 0 && !out; }
@@ -88,13 +89,17 @@ static void own_arena_free(void *context, void *block, size_t size) { (void)cont
 
 enum { RAW, MEM, OBJ, DOMAINS };
 static const struct allocator own = {NULL, own_malloc, own_calloc, own_realloc, own_free};
-static struct allocator allocators[DOMAINS];
-static struct arena_allocator arenas = {NULL, own_arena, own_arena_free};
+static struct {
+  struct allocator allocators[DOMAINS];
+  struct arena_allocator arenas;
+} kept;
+static struct allocator *const allocators = kept.allocators;
+static const struct arena_allocator own_arenas = {NULL, own_arena, own_arena_free};
 
 static void get_allocator(int domain, struct allocator *out) { *out = allocators[domain]; }
 static void set_allocator(int domain, struct allocator *to) { allocators[domain] = *to; }
-static void get_arenas(struct arena_allocator *out) { *out = arenas; }
-static void set_arenas(struct arena_allocator *to) { arenas = *to; }
+static void get_arenas(struct arena_allocator *out) { *out = kept.arenas; }
+static void set_arenas(struct arena_allocator *to) { kept.arenas = *to; }
 static int is_initialized(void) { return 0; }
 
 void *python_symbol(const char *name) {
@@ -120,11 +125,11 @@ static void put_back_own(void) { allocators[MEM] = allocators[OBJ] = own; }
 static void begin(void) {
   allocators[RAW] = own;
   put_back_own();
-  arenas = (struct arena_allocator){NULL, own_arena, own_arena_free};
+  kept.arenas = own_arenas;
   header.paused = 1;
   pools_found = 0;
   pyalloc_init();
-  check(arenas.alloc(arenas.context, ARENA_BYTES) == arena);
+  check(kept.arenas.alloc(kept.arenas.context, ARENA_BYTES) == arena);
   check(!is_wrapped(MEM) && !is_wrapped(OBJ) && !pools_found);
   header.paused = 0;
 }
@@ -155,11 +160,61 @@ static void test_a_tick_within_a_second_wrapping_counts_in_its_place(void) {
   check(pools_found == 2 && header.losses[LOSS_allocator_covered] == 1);
 }
 
+/* ---- in a process that was attached to ---- */
+
+static void begin_attached(void) {
+  for (int domain = RAW; domain < DOMAINS; domain++) allocators[domain] = own;
+  kept.arenas = own_arenas;
+}
+
+static void test_attached_and_put_back(void) {
+  begin_attached();
+  check(pyalloc_find_places());
+  check(!is_wrapped(MEM) && !is_wrapped(OBJ) && kept.arenas.alloc == own_arena);
+  pyalloc_wrap();
+  check(is_wrapped(MEM) && is_wrapped(OBJ) && kept.arenas.alloc != own_arena);
+  check(pyalloc_unwrap());
+  for (int domain = RAW; domain < DOMAINS; domain++) check(memcmp(&allocators[domain], &own, sizeof own) == 0);
+  check(memcmp(&kept.arenas, &own_arenas, sizeof own_arenas) == 0);
+}
+
+static void *others_malloc(void *below, size_t size) {
+  const struct allocator *allocator = below;
+  return allocator->malloc(allocator->context, size);
+}
+
+/* An allocator of the program lies over ours: ours goes on to be called, so it must go on to see arenas. */
+static void test_attached_and_covered(void) {
+  begin_attached();
+  check(pyalloc_find_places());
+  pyalloc_wrap();
+  struct allocator ours = allocators[OBJ];
+  allocators[OBJ] = (struct allocator){&ours, others_malloc, own_calloc, own_realloc, own_free};
+  check(!pyalloc_unwrap() && kept.arenas.alloc != own_arena);
+  allocators[OBJ] = ours;
+  check(pyalloc_unwrap() && kept.arenas.alloc == own_arena && allocators[OBJ].malloc == own.malloc);
+}
+
+static void test_attached_where_a_place_is_unknown(void) {
+  struct address_range all = python_symbols.data;
+  begin_attached();
+  python_symbols.data.end = (uintptr_t)&kept.arenas;
+  check(!pyalloc_find_places());
+  python_symbols.data.end = (uintptr_t)&allocators[OBJ];
+  check(!pyalloc_find_places());
+  python_symbols.data = all;
+  check(memcmp(&kept.arenas, &own_arenas, sizeof own_arenas) == 0);
+  check(memcmp(&allocators[OBJ], &own, sizeof own) == 0);
+}
+
 int main(void) {
-  python_symbols.data = (struct address_range){(uintptr_t)allocators, (uintptr_t)(allocators + DOMAINS), 0};
+  python_symbols.data = (struct address_range){(uintptr_t)&kept, (uintptr_t)(&kept + 1), 0};
   test_a_resume_wraps_and_counts_once();
   test_a_tick_within_it_counts_in_its_place();
   test_a_tick_within_a_second_wrapping_counts_in_its_place();
+  test_attached_and_put_back();
+  test_attached_and_covered();
+  test_attached_where_a_place_is_unknown();
   puts("ok");
   return 0;
 }

@@ -3,6 +3,7 @@ everything in it is put back."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,14 +61,14 @@ def test_lines_and_footprint_from_the_attach_on(newer: Interpreter, tmp_path: Pa
     found = report(tmp_path / "t.parquet")
     assert alive(found, LEAK) == pytest.approx(2000 * 9_973, rel=0.02)
     # a tuple and an int each (the other one is made by range), and 9 bytes of the list
-    assert alive(found, SMALL) == pytest.approx(200_000 * (64 + 32) + 202_000 * 9, rel=0.03)
+    assert alive(found, SMALL) == pytest.approx(50_000 * (64 + 32) + 52_000 * 9, rel=0.03)
     assert growth(found, ARRAY) == pytest.approx(100_000_007, rel=0.01)
     assert set(losses(found)) <= USUAL and "attached_memory" in losses(found)
     (process,) = rows(tmp_path / "t.parquet", "process")
     older = process["start_footprint_bytes"]
     assert 50e6 + 20e6 < older < 110e6
     last = max(rows(tmp_path / "t.parquet", "heap"), key=lambda row: row["t_ns"])
-    new = 2000 * 9_973 + 100_000_007 + 200_000 * (64 + 2 * 32)
+    new = 2000 * 9_973 + 100_000_007 + 50_000 * (64 + 2 * 32)
     assert last["footprint_bytes"] - older == pytest.approx(new, rel=0.1)
     threads = {row["thread"]: row["tid"] for row in rows(tmp_path / "t.parquet", "thread")}
     assert {row["thread"] for row in rows(tmp_path / "t.parquet", "alloc")} <= threads.keys()
@@ -125,6 +126,56 @@ def test_a_recorder_that_is_killed(newer: Interpreter, tmp_path: Path) -> None:
     assert growth(report(tmp_path / "again.parquet"), ARRAY) == pytest.approx(100_000_007, rel=0.01)
 
 
+@needs_newer
+def test_a_thread_that_holds_the_lock_of_the_loader(tmp_path: Path) -> None:
+    """Its callback of dl_iterate_phdr is Python, and waits for the GIL."""
+    with allocating(NEWER[0]) as program:
+        before = program.tell("hold", "release", "state")
+        for number in range(2):
+            with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
+                program.tell("hold", "churn")
+                if number:
+                    program.tell("release")
+                assert recorder.stop().status == 0
+            if not number:
+                program.tell("churn", "release")
+            until(lambda: program.tell("churn") and left_behind(before, program.tell("state")) == {})
+        assert program.quit() == (7, b"as ever\n")
+
+
+@newer
+def test_tracemalloc_that_begins_later(newer: Interpreter, tmp_path: Path) -> None:
+    with allocating(newer) as program:
+        for number in range(2):
+            with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
+                program.tell("arenas", "trace")
+                assert recorder.stop().status == 0
+            program.tell("replace arenas", "trace no more", "churn")
+        assert program.quit() == (7, b"as ever\n")
+
+
+@needs_newer
+def test_exec_before_the_end(tmp_path: Path) -> None:
+    """The new image has the same addresses, and must not be written to."""
+    command = ["setarch", "-R", str(NEWER[0].path), str(FILE)]
+    with observed(command) as program, attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        files = program.tell("exec", "state")["files"]
+        assert recorder.stop().status == 0
+        assert program.tell("state")["files"] == files
+        assert program.quit() == (7, b"as ever\n")
+
+
+@newer
+def test_handlers_that_raise_in_the_script(newer: Interpreter, tmp_path: Path) -> None:
+    with allocating(newer) as program:
+        program.tell("interrupted")
+        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+            assert recorder.stop().status == 0
+        seen = program.tell("interrupted")
+        assert seen["arrived"] == seen["caught"] > 0
+        assert program.quit() == (7, b"as ever\n")
+
+
 def refused(folder: Path, pid: int) -> str:
     done = run([*tool("scalene-record"), "-o", folder / "t.parquet", "--pid", str(pid), "--memory"])
     assert (done.status, done.stdout, list(folder.iterdir())) == (125, b"", [])
@@ -150,9 +201,42 @@ def test_allocators_of_others_and_no_debugger(tmp_path: Path, flag: str, text: s
         assert program.quit()[0] == 7
 
 
+@needs_newer
+def test_an_audit_hook_that_refuses_the_library(tmp_path: Path) -> None:
+    with observed([str(NEWER[0].path), str(FILE)], stderr=subprocess.PIPE) as program:
+        program.tell("refuse")
+        assert "cannot load the library: RuntimeError('no')" in refused(tmp_path, program.pid)
+        out, err = program.process.communicate(b"quit\n")
+        assert (out, err) == (b"as ever\n", b"")
+
+
 def test_without_pid() -> None:
     done = run([*tool("scalene-record"), "--memory", sys.executable, "-c", ""])
     assert done.status == 125 and b"--memory belongs to --pid" in done.stderr
+
+
+@needs_newer
+def test_a_filter_of_one_thread(tmp_path: Path) -> None:
+    """Recording memory ends before it is set. After that, the process is refused."""
+    with allocating(NEWER[0]) as program:
+        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+            assert program.tell("leak", "filter") == 0
+            program.tell("churn")
+            recorder.stop()
+        assert "attached_memory_ended" in losses(report(tmp_path / "t.parquet"))
+        (tmp_path / "t.parquet").unlink()
+        assert "has a seccomp filter" in refused(tmp_path, program.pid)
+        assert program.quit() == (7, b"as ever\n")
+
+
+@needs_newer
+@pytest.mark.leaves_spool
+def test_a_killed_recorder_that_nobody_waits_for(tmp_path: Path) -> None:
+    with allocating(NEWER[0]) as program:
+        before = program.tell("state")
+        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+            recorder.process.kill()
+            until(lambda: program.tell("churn") and left_behind(before, program.tell("state")) == {})
 
 
 @needs_newer

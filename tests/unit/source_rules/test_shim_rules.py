@@ -104,6 +104,14 @@ EXCEPTIONS = {
         {"getenv"},
         "reads PATH where execvp reads it too; getenv takes no lock",
     ),
+    **{
+        name: ({"pthread_mutex_unlock"}, "gives back the loader's locks, which it never waits for")
+        for name in ("loader_begin", "loader_end")
+    },
+    **{
+        name: ({"dl_iterate_phdr"}, "has the loader's lock, which is recursive, so that this call does not wait")
+        for name in ("slots_lead_here", "slots_lead_back", "slots_refresh")
+    },
 }
 
 #: Exported and defined by us, but a macro of base.h for the shim itself.
