@@ -31,12 +31,26 @@ UNANSWERED = "unanswered"
 #: The interpreter runs pending signal handlers when a script begins, after calls, and where loops go back. If one raised an
 #: exception there, the program would never get it. So there is no call but that of the library, which ends with an ImportError.
 #: The rest is only run if the library was not reached.
+#: A thread whose callback of dl_iterate_phdr is Python waits for the GIL with the lock that a first dlopen waits for. Where
+#: there may be one, ctypes loads the library first, by a call without the GIL, and with the lock of imports, for which os.fork
+#: waits: a child that is forked within dlopen could load nothing. Unpacking makes calls without looking for signals.
 _SCRIPT = """\
 import sys, _imp
 def library(): pass
 library.name, library.origin, library.parent = "scalene_attached", {library!a}, ""
 sys._scalene_trace = {command!a}
 try:
+    if "_ctypes" in sys.modules:
+        foreign = sys.modules["_ctypes"]
+        own, = map(foreign.dlopen, (None,))
+        dlopen, = map(foreign.dlsym, (own,), ("dlopen",))
+        load = map(foreign.call_function, (dlopen,), (({path!a}, 2),))
+        hold, free = iter(_imp.acquire_lock, None), iter(_imp.release_lock, None)
+        try:
+            *_, = hold
+            *_, = load
+        finally:
+            *_, = free
     _imp.create_dynamic(library)
 except BaseException as error:
     if "_scalene_trace" in sys.__dict__:
@@ -85,7 +99,8 @@ class Injector:
         script, result = (f"attach-{self._count}.{each}" for each in ("py", "txt"))
         seen, own = self._folder.name_for_others(), self._folder.path
         text = f"{seen / result}\n{command}"
-        source = _SCRIPT.format(result=str(seen / result), command=text, library=str(self._library))
+        names = {"library": str(self._library), "path": os.fsencode(self._library)}
+        source = _SCRIPT.format(result=str(seen / result), command=text, **names)
         try:
             (own / script).write_text(source, "ascii")
             return self._run(seen / script, own / result, patience_s)

@@ -25,7 +25,7 @@ def words():
         try:
             while not select.select([0], [], [], 0.01)[0]:
                 pass
-        except Interrupted:
+        except SignalError:
             SIGNALS[1] += 1
             continue
         yield sys.stdin.readline().strip()
@@ -39,6 +39,18 @@ def leak(count, size):
 def small(count):
     for number in range(count):
         KEPT.append((number, -number))  # LINE: small
+
+
+def leak_slowly(seconds):
+    """Returns the bytes that were kept, and the seconds that it took."""
+    began, count = time.monotonic(), 0
+    while time.monotonic() < began + seconds:
+        for _ in range(25):
+            KEPT.append(bytes(9_973))  # LINE: slow
+        [bytes(50_000) for _ in range(20)]
+        count += 25
+        time.sleep(0.005)
+    return {"bytes": count * 9_973, "seconds": time.monotonic() - began}
 
 
 def array(size):
@@ -89,13 +101,13 @@ def fork():
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-class Interrupted(Exception):
+class SignalError(Exception):
     """Raised by the handler of a signal."""
 
 
 def interrupt(*_):
     SIGNALS[0] += 1
-    raise Interrupted
+    raise SignalError
 
 
 def interrupted():
@@ -134,14 +146,14 @@ def set_filter():
     return KEPT.pop()
 
 
-def hold():
+def hold(seconds):
     """A thread holds the loader's lock from now on, and runs Python code meanwhile."""
-    started = threading.Event()
+    started, end = threading.Event(), time.monotonic() + seconds
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     def visit(*_):
         started.set()
-        while not RELEASED.wait(0.001):
+        while not RELEASED.wait(0.001) and time.monotonic() < end:
             bytes(3000)
         return 1
 
@@ -153,7 +165,8 @@ def hold():
 
 def release():
     RELEASED.set()
-    HOLDERS.pop().join()
+    while HOLDERS:
+        HOLDERS.pop().join()
 
 
 def replace_arenas():
@@ -183,12 +196,15 @@ WORDS = {
     "leak": lambda: leak(2000, 9_973),
     "small": lambda: small(50_000),
     "array": lambda: array(100_000_007),
+    "leak slowly": lambda: leak_slowly(1.5),
+    "large array": lambda: array(512_000_000),
     "free": OLD.clear,
     "churn": lambda: churn(0.4),
     "threads": lambda: in_threads(0.6),
     "fork": fork,
     "filter": set_filter,
-    "hold": hold,
+    "hold": lambda: hold(1e9),
+    "hold for a second": lambda: hold(1),
     "release": release,
     "interrupted": interrupted,
     "refuse": lambda: sys.addaudithook(refuse),

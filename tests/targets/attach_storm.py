@@ -1,4 +1,4 @@
-"""Threads that allocate, raise, load libraries and fork until standard input says "quit". Each round of a thread has a
+"""Threads that allocate, raise, load and list libraries, and fork until standard input says "quit". Each round of a thread has a
 checksum; it prints one line for each different set of checksums that there was, which must be one, and how many rounds."""
 
 import ctypes
@@ -9,7 +9,7 @@ import select
 import threading
 import time
 
-SEEN, ROUNDS, STOP = set(), [0] * 5, threading.Event()
+SEEN, ROUNDS, STOP, LISTING = set(), [0] * 5, threading.Event(), threading.Lock()
 
 
 def work(seed):
@@ -41,6 +41,11 @@ def forever(seed):
 
 def load():
     """A library that is loaded and unloaded."""
+    with LISTING:  # ctypes loads with the GIL, and a thread that lists waits for the GIL
+        return load_now()
+
+
+def load_now():
     handle = ctypes.CDLL("libm.so.6")
     handle.cos.restype = ctypes.c_double
     other = ctypes.CDLL("libutil.so.1")
@@ -50,9 +55,11 @@ def load():
 
 def children():
     while not STOP.is_set():
-        child = os.fork()
+        with LISTING:  # a child would never get the loader's lock of a thread that lists
+            child = os.fork()
         if not child:
             data = [bytes(3000) for _ in range(300)]
+            ctypes.CDLL("libutil.so.1")  # waits for the loader's locks
             os._exit(len(data) // 100)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         SEEN.add(f"child:{status}:{load()}")
@@ -63,17 +70,37 @@ def children():
         time.sleep(0.02)
 
 
+def images():
+    """Callbacks that hold the loader's lock and need the GIL."""
+    seen = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    def visit(*_):
+        seen.append(bytes(2000))
+        return 0
+
+    iterate = ctypes.CDLL(None).dl_iterate_phdr
+    while not STOP.is_set():
+        with LISTING:
+            iterate(visit, None)
+        SEEN.add(f"images:{len(seen) > 3}")
+        ROUNDS[3] += 1
+        seen.clear()
+        time.sleep(0.005)
+
+
 def said():
     return " ".join(sorted(SEEN))
 
 
 if __name__ == "__main__":
     threads = [threading.Thread(target=forever, args=(seed,)) for seed in range(3)] + [
-        threading.Thread(target=children)
+        threading.Thread(target=children),
+        threading.Thread(target=images),
     ]
     for each in threads:
         each.start()
-    while not (all(ROUNDS[:3]) and ROUNDS[4]):
+    while not all(ROUNDS):
         time.sleep(0.01)
     print(said(), flush=True)
     while not select.select([0], [], [], 0.01)[0]:

@@ -14,10 +14,10 @@ import pytest
 
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.observed_program import Observed, attached, observed, until
-from tests.support.recording import analyze, line_of, lines_of, losses, report, rows, run, target, tool
+from tests.support.recording import analyze, figure, line_of, lines_of, losses, report, rows, run, target, tool
 
 FILE = target("allocating")
-LEAK, ARRAY, SMALL = (line_of("allocating", mark) for mark in ("leak", "array", "small"))
+LEAK, ARRAY, SMALL, SLOW = (line_of("allocating", mark) for mark in ("leak", "array", "small", "slow"))
 FIRST = (3, 14)
 NEWER = [each for each in interpreters() if each.version >= FIRST]
 newer = pytest.mark.parametrize("newer", NEWER, ids=lambda each: each.name)
@@ -73,6 +73,31 @@ def test_lines_and_footprint_from_the_attach_on(newer: Interpreter, tmp_path: Pa
     threads = {row["thread"]: row["tid"] for row in rows(tmp_path / "t.parquet", "thread")}
     assert {row["thread"] for row in rows(tmp_path / "t.parquet", "alloc")} <= threads.keys()
     assert list(threads.values()) == [program.pid]
+
+
+@newer
+def test_a_known_leak_and_a_large_array(newer: Interpreter, tmp_path: Path) -> None:
+    with allocating(newer) as program:
+        program.tell("churn", "leak")
+        # a sample for 64 KiB: the error is 4 %
+        with attached(tmp_path / "t.parquet", program.pid, "--memory", "--alloc-interval", "65536") as recorder:
+            leaked = program.tell("leak slowly")
+            program.tell("large array")
+            assert recorder.stop().status == 0
+        assert program.quit() == (7, b"as ever\n")
+    found = report(tmp_path / "t.parquet")
+    figure("512 MB array after a late attach, found", newer, growth(found, ARRAY) / 512e6, 1.01, "times")
+    assert growth(found, ARRAY) == pytest.approx(512_000_000, rel=0.01)
+    figure("leak after a late attach, bytes found", newer, alive(found, SLOW) / leaked["bytes"], 1.25, "times")
+    assert alive(found, SLOW) == pytest.approx(leaked["bytes"], rel=0.25)
+    assert LEAK not in lines_of(found, FILE)
+    (process,) = rows(tmp_path / "t.parquet", "process")
+    footprints = [(row["t_ns"], row["footprint_bytes"]) for row in rows(tmp_path / "t.parquet", "memory")]
+    before = [each for each in sorted(footprints) if each[1] < process["start_footprint_bytes"] + 400e6]
+    (first_ns, first), (last_ns, last) = before[len(before) // 10], before[len(before) * 9 // 10]
+    rate = (last - first) / (last_ns - first_ns) * 1e9 / (leaked["bytes"] / leaked["seconds"])
+    figure("leak after a late attach, rate found", newer, rate, 1.25, "times")
+    assert rate == pytest.approx(1, rel=0.25)
 
 
 @needs_newer
@@ -132,6 +157,7 @@ def test_a_thread_that_holds_the_lock_of_the_loader(tmp_path: Path) -> None:
     with allocating(NEWER[0]) as program:
         before = program.tell("hold", "release", "state")
         for number in range(2):
+            program.tell("hold for a second")  # the first time, the library must be loaded
             with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
                 program.tell("hold", "churn")
                 if number:
