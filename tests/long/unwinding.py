@@ -33,7 +33,8 @@ PROGRAMS = (
 VERSIONS = ((3, 11), (3, 13))
 SHIM = ROOT / "shim"
 SOURCES = (
-    *(f"inside/native/{name}.c" for name in ("images", "evidence", "chains", "frame_rules", "unwind")),
+    *(f"inside/native/{name}.c" for name in ("images", "own")),
+    *(f"shared/evidence/{name}.c" for name in ("access", "evidence", "chains", "frame_rules", "unwind")),
     *(
         f"shared/native/{name}.c"
         for name in ("cursor", "frame_program", "frame_step", "frame_tables", "image", "records")

@@ -14,10 +14,10 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "inside/native/evidence.h"
-#include "inside/native/frame_rules.h"
+#include "shared/evidence/evidence.h"
+#include "shared/evidence/frame_rules.h"
 #include "inside/native/images.h"
-#include "inside/native/unwind.h"
+#include "inside/native/own.h"
 #include "shared/clock.h"
 #include "shared/saferead.h"
 #include "shared/stacks/scratch.h"

@@ -19,7 +19,7 @@
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/residency.h"
 #include "inside/native/diverted.h"
-#include "inside/native/evidence.h"
+#include "inside/native/own.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"

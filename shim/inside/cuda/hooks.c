@@ -19,7 +19,7 @@
 #include "inside/cuda/stand_ins.h"
 #include "inside/native/images.h"
 #include "inside/native/relocations.h"
-#include "inside/python/elf_image.h"
+#include "shared/interpreter/elf_image.h"
 #include "inside/python/late.h"
 #include "shared/base.h"
 #include "shared/loss.h"

@@ -17,7 +17,7 @@
 #include "inside/accounts/growth.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
-#include "inside/native/evidence.h"
+#include "inside/native/own.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"

@@ -18,6 +18,7 @@
 #include "inside/python/late.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/evidence/access.h"
 #include "shared/loss.h"
 #include "shared/native/image.h"
 #include "shared/native/records.h"
@@ -126,7 +127,15 @@ static SLOW_PATH void rebuild(void) {
   atomic_store(&refreshing, 0);
 }
 
-void images_init(void) { rebuild(); }
+static uintptr_t called_directly(uintptr_t after, const struct image *image) {
+  return image->stays ? arch_called_directly(after) : 0;
+}
+
+void images_init(void) {
+  image_access = (struct image_access){images_find, images_generation, images_follows_call,
+                                       images_follows_call_elsewhere, called_directly};
+  rebuild();
+}
 
 const struct image_source *images_source(void) { return &source; }
 

@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "inside/python/elf_image.h"
+#include "shared/interpreter/elf_image.h"
 #include "shared/base.h"
 
 static const ElfW(Rela) * table_at(const struct relocated *image, const ElfW(Dyn) * entry) {

@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <link.h>
 
-#include "inside/python/elf_image.h"
+#include "shared/interpreter/elf_image.h"
 #include "shared/base.h"
 
 #pragma GCC visibility push(hidden)

@@ -26,7 +26,7 @@
 #include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
 #include "inside/native/relocations.h"
-#include "inside/native/unwind.h"
+#include "shared/evidence/unwind.h"
 #include "inside/processes/environment.h"
 #include "inside/processes/filters.h"
 #include "inside/processes/reaped.h"

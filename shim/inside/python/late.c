@@ -14,7 +14,7 @@
 
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
-#include "inside/python/elf_image.h"
+#include "shared/interpreter/elf_image.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/loss.h"

@@ -5,22 +5,18 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
-#include "inside/python/elf_image.h"
 #include "inside/python/late.h"
-#include "inside/python/loop.h"
 #include "inside/python/objects.h"
-#include "inside/python/slots.h"
 #include "shared/base.h"
+#include "shared/interpreter/elf_image.h"
+#include "shared/interpreter/symbols.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
@@ -29,7 +25,6 @@
 
 const struct python_layout *python_layout;
 uint32_t python_version;
-struct python_symbols python_symbols;
 bool python_at_load;
 static void *(*this_thread_state)(void);
 static int (*is_finalizing)(void), (*holds_gil)(void);
@@ -85,231 +80,17 @@ static const struct python_layout *choose_layout(void) {
   return runtime ? pylayout_for(python_version, runtime, &room[turn++ % 2]) : NULL;
 }
 
-/* The function in the field of a type that is exported; 0 = none. Types inherit fields only when Python starts. */
-static uintptr_t type_function(const char *type, size_t field) {
-  struct address_range range = symbol_range(type);
-  uintptr_t function = 0;
-  if (range.end - range.start < field + sizeof function) return 0;
-  memcpy(&function, (const char *)range.start + field, sizeof function);
-  return function;
-}
-
-static void add_range(struct address_range range, uint32_t flag) {
-  if (!range.start || found.calls >= MAX_CALL_RANGES) return;
-  range.flag = flag;
-  found.call[found.calls++] = range;
-}
-
-/* Objects are called with a tuple and a dict of arguments, which are freed after the call. */
-static void find_own_functions(void) {
-  struct python_slots slots;
-  found.slots_known = slots_find(found.eval.start, &slots);
-  uintptr_t allocate = symbol_range("PyType_GenericAlloc").start; /* object.__new__ ends by calling it */
-  const uintptr_t own[MAX_OWN] = {slots.call,
-                                  slots.init,
-                                  slots.new,
-                                  type_function("PyBaseObject_Type", TP_INIT),
-                                  type_function("PyBaseObject_Type", TP_NEW),
-                                  allocate,
-                                  type_function("PyTuple_Type", TP_DEALLOC),
-                                  type_function("PyDict_Type", TP_DEALLOC)};
-  memcpy(found.own, own, sizeof own);
-}
-
-#define MAX_CONVENTIONS 8
-
-static int find_stored(const char *name, uintptr_t *out, int room) {
-  struct address_range making = symbol_range(name);
-  return loop_find_stored((struct code_range){making.start, making.end}, out, room);
-}
-
-static void add_builtin(uintptr_t function) {
-  if (!function || function == found.type_call || found.builtins >= MAX_BUILTINS) return;
-  for (int i = 0; i < MAX_OWN; i++) {
-    if (function == found.own[i]) return;
-  }
-  found.builtin[found.builtins++] = function;
-}
-
-/* The functions that types call. They are static, so their addresses are read from the types. */
-static void find_type_functions(void) {
-  static const char *const names[] = {"PyCFunction_Type",    "PyCMethod_Type",
-                                      "PyMethodDescr_Type",  "PyClassMethodDescr_Type",
-                                      "PyWrapperDescr_Type", "_PyMethodWrapper_Type",
-                                      "PyBool_Type",         "PyByteArray_Type",
-                                      "PyBytes_Type",        "PyClassMethod_Type",
-                                      "PyComplex_Type",      "PyContextVar_Type",
-                                      "PyDict_Type",         "PyDictProxy_Type",
-                                      "PyEnum_Type",         "PyFilter_Type",
-                                      "PyFloat_Type",        "PyFrozenSet_Type",
-                                      "PyFunction_Type",     "PyList_Type",
-                                      "PyLong_Type",         "PyMap_Type",
-                                      "PyMemoryView_Type",   "PyMethod_Type",
-                                      "PyModule_Type",       "PyODict_Type",
-                                      "PyProperty_Type",     "PyRange_Type",
-                                      "PyReversed_Type",     "PySet_Type",
-                                      "PySlice_Type",        "PyStaticMethod_Type",
-                                      "PySuper_Type",        "PyTuple_Type",
-                                      "PyUnicode_Type",      "PyZip_Type",
-                                      "_PyNamespace_Type",   "_PyWeakref_RefType",
-                                      "PyPickleBuffer_Type", "PyCode_Type"};
-  found.bound_call = 0;
-  if (find_stored("PyMethod_New", &found.bound_call, 1) != 1) found.bound_call = 0;
-  found.type_call = type_function("PyType_Type", TP_CALL);
-  find_own_functions();
-  uintptr_t of_functions[MAX_CONVENTIONS]; /* those that call C functions, one for each kind of arguments */
-  int count = find_stored("PyCMethod_New", of_functions, MAX_CONVENTIONS);
-  for (int i = 0; i < count; i++) add_builtin(of_functions[i]);
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    add_builtin(type_function(names[i], TP_CALL));
-    add_builtin(type_function(names[i], TP_INIT));
-    add_builtin(type_function(names[i], TP_NEW));
-  }
-}
-
-#define MAX_COPIES 8
-
-/* _PyObject_MakeTpCall and copies of it for the loop, with type_call within them. */
-static void find_copies(void) {
-  for (int i = 0; i < found.calls; i++) {
-    struct address_range *call = &found.call[i];
-    if (call->flag != TICK_TPCALL || call->start == found.type_call) continue;
-    if (loop_refers((struct code_range){call->start, call->end}, found.type_call)) call->flag |= TICK_TYPE_CALL;
-  }
-  const struct code_range parts[2] = {{found.eval.start, found.eval.end}, {found.eval_part.start, found.eval_part.end}};
-  struct code_range copy[MAX_COPIES];
-  int count = loop_find_callers(parts, found.type_call, copy, MAX_COPIES);
-  for (int i = 0; i < count; i++) {
-    bool is_known = copy[i].start == found.type_call || found.eval_part.start == copy[i].start;
-    for (int k = 0; k < found.calls; k++) is_known |= found.call[k].start == copy[i].start;
-    if (!is_known) add_range((struct address_range){copy[i].start, copy[i].end, 0}, TICK_TPCALL | TICK_TYPE_CALL);
-  }
-}
-
-/* _PyFunction_Vectorcall, through which C code calls Python functions. Debian's 3.14 does not export it, but
- * PyFunction_NewWithQualName stores its address into each function. */
-static struct address_range find_function_call(void) {
-  struct address_range range = symbol_range("_PyFunction_Vectorcall");
-  uintptr_t stored;
-  struct code_range function;
-  if (range.start || find_stored("PyFunction_NewWithQualName", &stored, 1) != 1) return range;
-  if (!loop_function_at((struct code_range){found.eval.start, found.eval.end}, stored, &function)) return range;
-  return (struct address_range){function.start, function.end, 0};
-}
-
-static void find_call_ranges(void) {
-  static const char *const vectorcall[] = {"PyObject_Vectorcall",
-                                           "PyObject_VectorcallDict",
-                                           "PyObject_VectorcallMethod",
-                                           "PyObject_Call",
-                                           "PyObject_CallObject",
-                                           "PyObject_CallNoArgs",
-                                           "PyObject_CallOneArg",
-                                           "PyObject_CallFunction",
-                                           "PyObject_CallFunctionObjArgs",
-                                           "PyObject_CallMethod",
-                                           "PyObject_CallMethodObjArgs",
-                                           "_PyObject_Call",
-                                           "PyVectorcall_Call",
-                                           "PyCFunction_Call",
-                                           "_PyObject_Call_Prepend",
-                                           "_PyObject_FastCallDictTstate",
-                                           "_Py_VectorCall_StackRefSteal", /* 3.15: the loop calls objects by them */
-                                           "_Py_VectorCallInstrumentation_StackRefSteal"};
-  for (size_t i = 0; i < sizeof vectorcall / sizeof *vectorcall; i++) {
-    add_range(symbol_range(vectorcall[i]), TICK_VECTORCALL);
-  }
-  add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
-  add_range(find_function_call(), TICK_PYFRAME);
-  if (python_version >> 16 != 0x30a) return;
-  add_range(symbol_range("_Py_CheckFunctionResult"), CALL_ENDS);
-  add_range(symbol_range("PyThreadState_Get"), CALL_ENDS);
-}
-
-/* ---- 3.10: the functions that set up frames are static, so their ranges are in the file's symbol table, if it has one
- * ---- */
-
-struct elf_file {
-  const char *data;
-  size_t size;
-};
-
-static struct elf_file map_elf(const char *path) {
-  struct elf_file file = {NULL, 0};
-  struct stat status;
-  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC); /* open() is a cancellation point */
-  if (fd < 0) return file;
-  if (!fstat(fd, &status) && status.st_size > (off_t)sizeof(ElfW(Ehdr))) {
-    void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data != MAP_FAILED) file = (struct elf_file){data, (size_t)status.st_size};
-  }
-  syscall(SYS_close, fd);
-  return file;
-}
-
-static bool inside(struct elf_file file, size_t offset, size_t size) {
-  return offset <= file.size && size <= file.size - offset;
-}
-
-static uint32_t frame_function_flag(const char *name) {
-  static const char *const setup[] = {"_PyEval_Vector",        "_PyEval_MakeFrameVector", "_PyFunction_Vectorcall",
-                                      "frame_dealloc",         "_PyFrame_New_NoTrack",    "PyFrame_New",
-                                      "function_code_fastcall"};
-  for (size_t i = 0; i < sizeof setup / sizeof *setup; i++) {
-    if (strcmp(name, setup[i]) == 0) return TICK_PYFRAME;
-  }
-  return strcmp(name, "type_call") == 0 ? TICK_TPCALL : 0;
-}
-
-static void scan_symbols(struct elf_file file, const ElfW(Shdr) * table, const ElfW(Shdr) * names, uintptr_t bias) {
-  const elf_symbol *symbol = (const void *)(file.data + table->sh_offset);
-  for (size_t n = table->sh_size / sizeof *symbol; n > 0; n--, symbol++) {
-    if ((symbol->st_info & 15) != STT_FUNC || symbol->st_name >= names->sh_size || !symbol->st_size) continue;
-    uint32_t flag = frame_function_flag(file.data + names->sh_offset + symbol->st_name);
-    if (flag)
-      add_range((struct address_range){bias + symbol->st_value, bias + symbol->st_value + symbol->st_size, 0}, flag);
-  }
-}
-
-static void find_static_ranges(const char *path, uintptr_t bias) {
-  struct elf_file file = map_elf(path);
-  if (!file.data) return;
-  const ElfW(Ehdr) *header = (const void *)file.data;
-  size_t sections = header->e_shnum;
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && inside(file, header->e_shoff, sections * sizeof(ElfW(Shdr)))) {
-    const ElfW(Shdr) *section = (const void *)(file.data + header->e_shoff);
-    for (size_t i = 0; i < sections; i++) {
-      if (section[i].sh_type != SHT_SYMTAB || section[i].sh_link >= sections) continue;
-      const ElfW(Shdr) *names = &section[section[i].sh_link];
-      if (!inside(file, section[i].sh_offset, section[i].sh_size) || !inside(file, names->sh_offset, names->sh_size))
-        continue;
-      if (names->sh_size && file.data[names->sh_offset + names->sh_size - 1] == 0)
-        scan_symbols(file, &section[i], names, bias);
-    }
-  }
-  munmap((void *)file.data, file.size);
-}
-
+/* Its functions are found where they are. */
 static void find_symbols(void) {
   Dl_info info;
   struct link_map *map = NULL;
-  found.eval = symbol_range("_PyEval_EvalFrameDefault");
-  struct code_range part;
-  if (loop_part_find((struct code_range){found.eval.start, found.eval.end}, &part))
-    found.eval_part = (struct address_range){part.start, part.end, 0};
-  found.code_type = (uintptr_t)python_symbol("PyCode_Type");
-  found.type_type = (uintptr_t)python_symbol("PyType_Type");
-  struct address_range runtime = symbol_range("_PyRuntime");
-  found.runtime = runtime.start;
-  found.runtime_bytes = runtime.end - runtime.start;
-  find_call_ranges();
-  find_type_functions();
-  find_copies();
-  if (!ARCH_READS_X86_CODE) loss_add(LOSS_loop_unread);
-  if (python_version >> 16 != 0x30a) return;
-  if (dladdr1((void *)found.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
-    find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);
+  struct interpreter here = {{dl_iterate_phdr, 0}, python_version, symbol_range, NULL, 0};
+  uintptr_t loop = symbol_range("_PyEval_EvalFrameDefault").start;
+  if (dladdr1((void *)loop, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
+    here.path = map->l_name[0] ? map->l_name : "/proc/self/exe";
+    here.bias = map->l_addr;
   }
+  symbols_find(&here, &found);
 }
 
 /* Ticks of other threads read the symbols at any moment. The range of the bytecode loop is stored last, as most of
@@ -330,7 +111,6 @@ static void find_interpreter(void) {
   if (!get_version) return;
   python_version = parse_version(get_version());
   void *(*get_state)(void) = (void *(*)(void))python_symbol("PyGILState_GetThisThreadState");
-  found = (struct python_symbols){.calls = 0};
   find_symbols();
   publish_symbols();
   atomic_store(&finalizing, false);

@@ -3,6 +3,7 @@
 #define SCALENE_TRACE_PYTHON_PYTHON_H
 
 #include "shared/base.h"
+#include "shared/interpreter/symbols.h"
 #include "shared/stacks/pylayout.h"
 
 #pragma GCC visibility push(hidden)
@@ -27,43 +28,6 @@ bool python_holds_gil(void);
 /* True once the interpreter has begun to finalize, and after that; the first such answer is told to the recorder.
  * Context: signal. */
 bool python_finalizing(void);
-
-struct address_range {
-  uintptr_t start, end;
-  uint32_t flag; /* TICK_* flags of a return address in this range */
-};
-
-/* The flag of a range that runs at the end of a call, whatever was called (3.10). */
-#define CALL_ENDS (TICK_PYFRAME | TICK_TYPE_CALL)
-#define MAX_CALL_RANGES 32
-#define OWN_SLOTS 3  /* the first of `own` */
-#define OWN_MAKING 6 /* the first of `own` that make an instance or call one */
-#define MAX_OWN 8
-#define MAX_BUILTINS 128
-struct python_symbols {
-  struct address_range eval;      /* _PyEval_EvalFrameDefault */
-  struct address_range eval_part; /* what the compiler has put elsewhere of it */
-  struct address_range call[MAX_CALL_RANGES];
-  int calls;
-  uintptr_t type_call;             /* through which types are called */
-  uintptr_t bound_call;            /* through which bound methods of Python functions are called; 0 = not found */
-  uintptr_t own[MAX_OWN];          /* what the call of an object calls on behalf of Python code; 0 = not found */
-  bool slots_known;                /* `own` is complete: what else an object calls through a pointer is written in C */
-  uintptr_t builtin[MAX_BUILTINS]; /* through which C functions and types written in C are called */
-  int builtins;
-  uintptr_t code_type;       /* PyCode_Type */
-  uintptr_t type_type;       /* PyType_Type */
-  struct address_range data; /* the segment that contains it; empty if the interpreter may be unloaded */
-  uintptr_t runtime;         /* _PyRuntime */
-  size_t runtime_bytes;
-};
-extern struct python_symbols python_symbols;
-
-/* True if an address is in the bytecode loop. Context: signal. */
-static inline bool python_in_loop(uintptr_t address) {
-  const struct address_range *eval = &python_symbols.eval, *part = &python_symbols.eval_part;
-  return address - eval->start < eval->end - eval->start || address - part->start < part->end - part->start;
-}
 
 /* True if the calling thread has a Python thread state, even if the version is not supported. Context: signal. */
 bool python_thread_known(void);

@@ -8,7 +8,7 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
-#include "inside/native/evidence.h"
+#include "shared/evidence/evidence.h"
 #include "inside/python/labels.h"
 #include "inside/python/python.h"
 #include "inside/stacks/chunks.h"

@@ -9,7 +9,7 @@
 #include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/sampler.h"
-#include "inside/native/evidence.h"
+#include "inside/native/own.h"
 #include "inside/python/objects.h"
 #include "inside/stacks/frames.h"
 #include "inside/stacks/scratch_pool.h"

@@ -3,9 +3,8 @@
 #include <pthread.h>
 #include <ucontext.h>
 
-#include "inside/native/evidence.h"
+#include "inside/native/own.h"
 #include "inside/native/images.h"
-#include "inside/native/unwind.h"
 #include "shared/saferead.h"
 #include "tests/check.h"
 #include "tests/native/stand_ins.h"

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "inside/native/evidence.h"
+#include "inside/native/own.h"
 #include "inside/native/images.h"
 #include "shared/clock.h"
 #include "shared/saferead.h"

@@ -9,9 +9,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "inside/native/frame_rules.h"
+#include "shared/evidence/frame_rules.h"
 #include "inside/native/images.h"
-#include "inside/native/unwind.h"
+#include "inside/native/own.h"
 #include "shared/clock.h"
 #include "shared/random.h"
 #include "shared/saferead.h"

@@ -1,5 +1,5 @@
 /* Tests elf_image.c: the tables of images lead to the symbols that the loader finds. */
-#include "inside/python/elf_image.h"
+#include "shared/interpreter/elf_image.h"
 
 #include <dlfcn.h>
 

@@ -1,10 +1,12 @@
 /* What the machine code of a function tells: functions with code and unwind tables as compilers write them. */
-#include "inside/python/loop.h"
+#include "shared/interpreter/loop.h"
 
 #include <link.h>
 #include <sys/mman.h>
 
 #include "tests/check.h"
+
+static const struct interpreter_place here = {dl_iterate_phdr, 0};
 
 #define JUMP_IF(code, to) ".byte 0x0f, " #code "; .long " #to " - . - 4\n"
 #define JUMP(to) ".byte 0xe9; .long " #to " - . - 4\n"
@@ -36,46 +38,48 @@ static bool is_function(const struct code_range *found, const char *start, const
 
 static void the_part_is_where_the_loop_jumps_into_another_function(void) {
   struct code_range found;
-  check(loop_part_find(RANGE(loop), &found));
+  check(loop_part_find(&here, RANGE(loop), &found));
   check(is_function(&found, part, end_of_part));
 }
 
 static void a_function_that_is_whole_has_no_part(void) {
   struct code_range found;
-  check(!loop_part_find(RANGE(whole), &found));
-  check(!loop_part_find((struct code_range){0, 0}, &found));
-  check(!loop_part_find((struct code_range){(uintptr_t)loop, (uintptr_t)loop + 4}, &found));
-  check(!loop_part_find((struct code_range){(uintptr_t)&found, (uintptr_t)&found + 64}, &found)); /* no code */
+  check(!loop_part_find(&here, RANGE(whole), &found));
+  check(!loop_part_find(&here, (struct code_range){0, 0}, &found));
+  check(!loop_part_find(&here, (struct code_range){(uintptr_t)loop, (uintptr_t)loop + 4}, &found));
+  check(!loop_part_find(&here, (struct code_range){(uintptr_t)&found, (uintptr_t)&found + 64}, &found)); /* no code */
 }
 
 static void callers_are_called_by_name_and_refer_to_the_function(void) {
   struct code_range found[4];
   const struct code_range both[2] = {RANGE(loop), RANGE(part)}, one[2] = {RANGE(loop), {0, 0}};
-  check(loop_find_callers(both, (uintptr_t)type_call, found, 4) == 2);
+  check(loop_find_callers(&here, both, (uintptr_t)type_call, found, 4) == 2);
   check(is_function(&found[0], copy, end_of_copy) && found[1].start == (uintptr_t)far);
-  check(loop_find_callers(one, (uintptr_t)type_call, found, 4) == 1);
-  check(loop_find_callers(both, (uintptr_t)type_call, found, 1) == 1);
-  check(loop_find_callers(both, (uintptr_t)tail, found, 4) == 0);
-  check(loop_find_callers(both, 0, found, 4) == 0);
-  check(loop_refers(RANGE(copy), (uintptr_t)type_call) && !loop_refers(RANGE(part), (uintptr_t)type_call));
-  check(!loop_refers(RANGE(copy), 0) && !loop_refers((struct code_range){0, 0}, (uintptr_t)type_call));
+  check(loop_find_callers(&here, one, (uintptr_t)type_call, found, 4) == 1);
+  check(loop_find_callers(&here, both, (uintptr_t)type_call, found, 1) == 1);
+  check(loop_find_callers(&here, both, (uintptr_t)tail, found, 4) == 0);
+  check(loop_find_callers(&here, both, 0, found, 4) == 0);
+  check(loop_refers(&here, RANGE(copy), (uintptr_t)type_call) &&
+        !loop_refers(&here, RANGE(part), (uintptr_t)type_call));
+  check(!loop_refers(&here, RANGE(copy), 0) && !loop_refers(&here, (struct code_range){0, 0}, (uintptr_t)type_call));
 }
 
 static void stored_functions_are_those_that_are_named_without_a_jump(void) {
   uintptr_t out[2] = {0, 0};
-  check(loop_find_stored(RANGE(making), out, 2) == 1 && out[0] == (uintptr_t)far);
-  check(loop_find_stored(RANGE(making_two), out, 2) == 2 && out[0] == (uintptr_t)far && out[1] == (uintptr_t)tail);
-  check(loop_find_stored(RANGE(making_two), out, 1) == 0);
-  check(loop_find_stored(RANGE(making_inside), out, 2) == 0);
-  check(loop_find_stored((struct code_range){0, 0}, out, 2) == 0);
+  check(loop_find_stored(&here, RANGE(making), out, 2) == 1 && out[0] == (uintptr_t)far);
+  check(loop_find_stored(&here, RANGE(making_two), out, 2) == 2 && out[0] == (uintptr_t)far &&
+        out[1] == (uintptr_t)tail);
+  check(loop_find_stored(&here, RANGE(making_two), out, 1) == 0);
+  check(loop_find_stored(&here, RANGE(making_inside), out, 2) == 0);
+  check(loop_find_stored(&here, (struct code_range){0, 0}, out, 2) == 0);
 }
 
 static void functions_are_found_by_their_start(void) {
   struct code_range function;
-  check(loop_function_at(RANGE(loop), (uintptr_t)far, &function));
+  check(loop_function_at(&here, RANGE(loop), (uintptr_t)far, &function));
   check(function.start == (uintptr_t)far && function.end > (uintptr_t)far);
-  check(!loop_function_at(RANGE(loop), (uintptr_t)far + 1, &function));
-  check(!loop_function_at(RANGE(loop), 0, &function));
+  check(!loop_function_at(&here, RANGE(loop), (uintptr_t)far + 1, &function));
+  check(!loop_function_at(&here, RANGE(loop), 0, &function));
 }
 
 /* Moves the unwind tables of the program by so many bytes, in its program headers. */
@@ -95,10 +99,10 @@ static void tables_that_are_not_in_memory_are_ignored(void) {
   struct code_range found;
   ElfW(Addr) distance = 1ul << 40;
   check(dl_iterate_phdr(move_tables, &distance));
-  check(!loop_part_find(RANGE(loop), &found));
+  check(!loop_part_find(&here, RANGE(loop), &found));
   distance = -distance;
   check(dl_iterate_phdr(move_tables, &distance));
-  check(loop_part_find(RANGE(loop), &found));
+  check(loop_part_find(&here, RANGE(loop), &found));
 }
 
 int main(void) {

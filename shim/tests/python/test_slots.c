@@ -1,7 +1,9 @@
 /* Tests slots.c: entries of a table in this program's data are found by their contents, and only if nothing contradicts. */
-#include "inside/python/slots.h"
+#include "shared/interpreter/slots.h"
 
 #include "tests/check.h"
+
+static const struct interpreter_place here = {dl_iterate_phdr, 0};
 
 struct wrapper {
   const char *name;
@@ -19,7 +21,7 @@ static volatile struct wrapper table[] = {
     {"__init_subclass__", 8, &functions[4], NULL, "", 0},   {(const char *)8, TP_NEW, &functions[5], NULL, "", 0},
     {(const char *)-8, TP_INIT, &functions[6], NULL, "", 0}};
 int main(void);
-static bool find(struct python_slots *found) { return slots_find((uintptr_t)&main, found); }
+static bool find(struct python_slots *found) { return slots_find(&here, (uintptr_t)&main, found); }
 
 int main(void) {
   struct python_slots found;
@@ -35,9 +37,9 @@ int main(void) {
   table[2].name = "__iter__";
   check(!find(&found) && !found.init && found.new == (uintptr_t)&functions[3]);
   int on_stack = 0;
-  check(!slots_find((uintptr_t)&on_stack, &found) && !found.call);
-  check(!slots_find((uintptr_t)&puts, &found)); /* another image */
-  check(!slots_find(0, &found) && !slots_find(~(uintptr_t)0, &found));
+  check(!slots_find(&here, (uintptr_t)&on_stack, &found) && !found.call);
+  check(!slots_find(&here, (uintptr_t)&puts, &found)); /* another image */
+  check(!slots_find(&here, 0, &found) && !slots_find(&here, ~(uintptr_t)0, &found));
   puts("ok");
   return 0;
 }

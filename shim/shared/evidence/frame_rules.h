@@ -1,9 +1,9 @@
 /* The rule by which the caller of a function is found, for any address in the loaded images. */
-#ifndef SCALENE_TRACE_NATIVE_FRAME_RULES_H
-#define SCALENE_TRACE_NATIVE_FRAME_RULES_H
+#ifndef SCALENE_TRACE_SHARED_EVIDENCE_FRAME_RULES_H
+#define SCALENE_TRACE_SHARED_EVIDENCE_FRAME_RULES_H
 
 #include "shared/native/frame_program.h"
-#include "inside/native/images.h"
+#include "shared/native/image.h"
 #include "shared/base.h"
 
 #pragma GCC visibility push(hidden)

@@ -2,7 +2,7 @@
  *
  * The loader uses these tables only for names that somebody looks up in the image. Nobody may have done that, so damaged
  * tables are harmless, and are read here as if they were. */
-#include "inside/python/elf_image.h"
+#include "shared/interpreter/elf_image.h"
 
 #include "shared/base.h"
 #include "shared/saferead.h"

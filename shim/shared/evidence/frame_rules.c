@@ -2,23 +2,23 @@
  *
  * No table is compiled ahead: for a large library, it would take tens of megabytes of the program's address space, and
  * most of it would never be used. */
-#include "inside/native/frame_rules.h"
+#include "shared/evidence/frame_rules.h"
 
 #include "formats/spool/spool.h"
 #include "shared/native/frame_program.h"
 #include "shared/native/frame_tables.h"
-#include "inside/native/images.h"
 #include "shared/base.h"
+#include "shared/evidence/access.h"
 
 /* The number of the images' current state in 16 bits, never 0. */
-static uint64_t short_generation(void) { return images_generation() % 65535 + 1; }
+static uint64_t short_generation(void) { return image_access.generation() % 65535 + 1; }
 
 /* Distributes keys over the slots of a cache; `count` is a power of two. */
 static size_t slot_of(uint64_t key, size_t count) { return (key * 0x9e3779b97f4a7c15u >> 32) % count; }
 
 bool frame_rules_read(const struct image *image, uintptr_t pc, bool is_return, struct frame_rule *out) {
   bool found = frame_tables_find(image, short_generation(), pc, is_return, out);
-  if (is_return && images_follows_call(pc, image)) out->flags |= RULE_CALLED;
+  if (is_return && image_access.follows_call(pc, image)) out->flags |= RULE_CALLED;
   return found;
 }
 
@@ -74,9 +74,9 @@ static void store(uintptr_t pc, bool is_return, uint64_t generation, const union
 static SLOW_PATH bool read_and_store(uintptr_t pc, bool is_return, uint64_t generation, struct frame_rule *out) {
   union rule_words words = {.word = {0}};
   struct image image;
-  if (!images_find(pc - is_return, &image)) {
+  if (!image_access.find(pc - is_return, &image)) {
     *out = (struct frame_rule){.pc_class = PC_UNKNOWN};
-    if (is_return && images_follows_call_elsewhere(pc)) out->flags = RULE_CALLED;
+    if (is_return && image_access.follows_call_elsewhere(pc)) out->flags = RULE_CALLED;
     return false;
   }
   bool found = frame_rules_read(&image, pc, is_return, &words.rule);

@@ -1,7 +1,7 @@
 /* The symbols that one loaded image exports, read from its own tables. dlsym finds those of a library that was loaded with
  * RTLD_LOCAL only through the handle that the program has. */
-#ifndef SCALENE_TRACE_PYTHON_ELF_IMAGE_H
-#define SCALENE_TRACE_PYTHON_ELF_IMAGE_H
+#ifndef SCALENE_TRACE_SHARED_INTERPRETER_ELF_IMAGE_H
+#define SCALENE_TRACE_SHARED_INTERPRETER_ELF_IMAGE_H
 
 #include <elf.h>
 #include <link.h>

@@ -12,7 +12,7 @@
  *
  * Instructions are those of x86-64, looked for at every byte. What only looks like one leads elsewhere in nearly all cases.
  * For other processors nothing is found, except by the table alone. */
-#include "inside/python/loop.h"
+#include "shared/interpreter/loop.h"
 
 #include <elf.h>
 #include <link.h>
@@ -32,7 +32,8 @@ struct entry {
 };
 
 struct search {
-  uintptr_t loop; /* an address in the image */
+  uintptr_t loop;  /* an address in the image */
+  uintptr_t moved; /* of the place where it is read */
   uintptr_t code_start, code_end;
   const char *header; /* .eh_frame_hdr; null = none */
   const struct entry *entries;
@@ -118,10 +119,11 @@ static uintptr_t led_to(const struct search *search, const uint8_t *at) {
 }
 
 /* The code of a function that may be searched: the loop's image has been found, and the function lies in it. */
-static bool begin(struct search *search, const struct code_range *loop) {
+static bool begin(struct search *search, const struct interpreter_place *place, const struct code_range *loop) {
   if (!loop->start || loop->end < loop->start + 8) return false;
   search->loop = loop->start;
-  return dl_iterate_phdr(visit, search) && search->count && loop->end <= search->code_end;
+  search->moved = place->moved;
+  return place->visit(visit, search) && search->count && loop->end <= search->code_end;
 }
 
 /* ---- the part that is elsewhere ---- */
@@ -135,11 +137,11 @@ static void count_jump(struct candidate *candidates, const struct code_range *fu
   }
 }
 
-bool loop_part_find(struct code_range loop, struct code_range *part) {
+bool loop_part_find(const struct interpreter_place *place, struct code_range loop, struct code_range *part) {
   struct search search = {.count = 0};
   struct candidate candidates[CANDIDATES] = {{.jumps = 0}};
   struct code_range function;
-  if (!ARCH_READS_X86_CODE || !begin(&search, &loop)) return false;
+  if (!ARCH_READS_X86_CODE || !begin(&search, place, &loop)) return false;
   for (uintptr_t at = loop.start; at < loop.end - 6; at++) {
     const uint8_t *code = (const uint8_t *)at;
     bool is_conditional = code[0] == 0x0f && (code[1] & 0xf0) == 0x80;
@@ -165,7 +167,7 @@ static bool refers(const struct search *search, const struct code_range *code, u
   for (uintptr_t at = code->start; at + sizeof(uint32_t) <= end; at++) {
     uint32_t number;
     memcpy(&number, (const void *)at, sizeof number);
-    if (number == function || led_to(search, (const uint8_t *)at) == function) return true;
+    if (number + search->moved == function || led_to(search, (const uint8_t *)at) == function) return true;
   }
   return false;
 }
@@ -192,17 +194,18 @@ static int find_in(const struct search *search, const struct code_range *part, u
   return count;
 }
 
-int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room) {
+int loop_find_callers(const struct interpreter_place *place, const struct code_range parts[2], uintptr_t function,
+                      struct code_range *out, int room) {
   struct search search = {.count = 0};
-  if (!ARCH_READS_X86_CODE || !function || !begin(&search, &parts[0])) return 0;
+  if (!ARCH_READS_X86_CODE || !function || !begin(&search, place, &parts[0])) return 0;
   uintptr_t seen[TARGETS] = {0};
   int count = find_in(&search, &parts[0], function, out, 0, room, seen);
   return parts[1].end <= search.code_end ? find_in(&search, &parts[1], function, out, count, room, seen) : count;
 }
 
-bool loop_refers(struct code_range code, uintptr_t function) {
+bool loop_refers(const struct interpreter_place *place, struct code_range code, uintptr_t function) {
   struct search search = {.count = 0};
-  return ARCH_READS_X86_CODE && function && begin(&search, &code) && refers(&search, &code, function);
+  return ARCH_READS_X86_CODE && function && begin(&search, place, &code) && refers(&search, &code, function);
 }
 
 /* ---- what it stores ---- */
@@ -214,14 +217,15 @@ static bool is_of_jump(uintptr_t at) {
 }
 
 /* A number counts as well as a distance: programs that are not relocated hold addresses. */
-int loop_find_stored(struct code_range code, uintptr_t *out, int room) {
+int loop_find_stored(const struct interpreter_place *place, struct code_range code, uintptr_t *out, int room) {
   struct search search = {.count = 0};
   int count = 0;
-  if (!ARCH_READS_X86_CODE || !begin(&search, &code) || code.end - code.start > MOST_CODE) return 0;
+  if (!ARCH_READS_X86_CODE || !begin(&search, place, &code) || code.end - code.start > MOST_CODE) return 0;
   for (uintptr_t at = code.start + 2; at + sizeof(uint32_t) <= code.end; at++) {
     uint32_t number;
     memcpy(&number, (const void *)at, sizeof number);
-    uintptr_t target = number >= search.code_start && number < search.code_end ? number : 0;
+    uintptr_t named = number + search.moved;
+    uintptr_t target = named >= search.code_start && named < search.code_end ? named : 0;
     if (!target && !is_of_jump(at)) target = led_to(&search, (const uint8_t *)at);
     struct code_range function;
     if (!target || contains(&code, target) || !function_at(&search, target, &function)) continue;
@@ -234,7 +238,8 @@ int loop_find_stored(struct code_range code, uintptr_t *out, int room) {
   return count;
 }
 
-bool loop_function_at(struct code_range loop, uintptr_t start, struct code_range *out) {
+bool loop_function_at(const struct interpreter_place *place, struct code_range loop, uintptr_t start,
+                      struct code_range *out) {
   struct search search = {.count = 0};
-  return begin(&search, &loop) && function_at(&search, start, out) && out->start == start;
+  return begin(&search, place, &loop) && function_at(&search, start, out) && out->start == start;
 }

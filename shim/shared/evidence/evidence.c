@@ -1,17 +1,14 @@
 /* Derives the evidence of a tick from the functions on the native stack. The rule that uses it is in
  * docs/design/attribution.md. */
-#include "inside/native/evidence.h"
-
-#include <assert.h>
-#include <ucontext.h>
+#include "shared/evidence/evidence.h"
 
 #include "formats/spool/spool.h"
-#include "inside/native/chains.h"
-#include "inside/native/frame_rules.h"
-#include "inside/native/images.h"
-#include "inside/native/unwind.h"
-#include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/evidence/access.h"
+#include "shared/evidence/chains.h"
+#include "shared/evidence/frame_rules.h"
+#include "shared/evidence/unwind.h"
+#include "shared/interpreter/symbols.h"
 #include "shared/saferead.h"
 
 #define SCAN_WORDS 384
@@ -58,10 +55,9 @@ enum called {
 static bool is_direct(const struct native_frame *caller) {
   struct image image, called;
   uintptr_t after = caller->pc;
-  if ((caller->flags & (NATIVE_EXACT | NATIVE_AFTER_GAP)) || !images_find(after - 5, &image) || !image.stays)
-    return false;
-  uintptr_t target = arch_called_directly(after);
-  return target && images_find(target, &called) && called.start == image.start;
+  if ((caller->flags & (NATIVE_EXACT | NATIVE_AFTER_GAP)) || !image_access.find(after - 5, &image)) return false;
+  uintptr_t target = image_access.called_directly(after, &image);
+  return target && image_access.find(target, &called) && called.start == image.start;
 }
 
 static bool of_object(enum called so_far) { return so_far >= CALLED_TP_CALL && so_far <= CALLED_TYPE; }
@@ -128,11 +124,11 @@ static uint32_t pc_class_of(uintptr_t pc, uint32_t image_class) {
   return image_class == PC_INTERPRETER && python_in_loop(pc) ? PC_EVAL : image_class;
 }
 
-static void take_frames(const struct native_stack *stack, struct native_evidence *out) {
+static void take_frames(const struct native_stack *stack, uint32_t thread, struct native_evidence *out) {
   const struct native_frame *innermost = &stack->frame[0];
   out->flags |= pc_class_of(innermost->pc, innermost->pc_class) << TICK_PC_SHIFT;
   bool to_loop = stack->end == UNWIND_EVAL;
-  out->chain = native_chain(stack->frame, stack->count - to_loop, stack->end == UNWIND_FULL);
+  out->chain = native_chain(stack->frame, stack->count - to_loop, stack->end == UNWIND_FULL, thread);
   if (!to_loop) return;
   out->eval_frame = stack->last_sp;
   if (stack->count == 1) return;
@@ -145,41 +141,26 @@ static void take_frames(const struct native_stack *stack, struct native_evidence
 }
 
 /* The functions that a scan knows: that of the interrupted instruction and the innermost one in an extension. */
-static uint64_t scanned_chain(uintptr_t pc, uintptr_t extension_pc) {
+static uint64_t scanned_chain(uintptr_t pc, uintptr_t extension_pc, uint32_t thread) {
   struct native_frame frame[2] = {{.pc = pc, .flags = NATIVE_EXACT}, {.pc = extension_pc, .flags = NATIVE_AFTER_GAP}};
   int count = 1 + (extension_pc != 0);
   for (int i = 0; i < count; i++) {
     struct frame_rule rule;
     if (frame_rules_find(frame[i].pc, i > 0, &rule)) frame[i].function = rule.start;
   }
-  return native_chain(frame, count, true);
+  return native_chain(frame, count, true, thread);
 }
 
-void evidence_take(const void *context, struct scratch *scratch, struct native_evidence *out) {
-  static_assert(sizeof(struct native_stack) <= sizeof scratch->words, "a native stack fits into a scratch");
-  struct native_stack *stack = (struct native_stack *)scratch->words;
-  struct unwind_registers registers;
+void evidence_of(const struct unwind_registers *registers, const struct native_stack *stack, uint32_t thread,
+                 struct scratch *scratch, struct native_evidence *out) {
   *out = (struct native_evidence){0};
-  unwind_registers_of(context, &registers);
-  unwind(&registers, stack);
   if (stack->count && stack->end != UNWIND_LOST) {
-    take_frames(stack, out);
+    take_frames(stack, thread, out);
     return;
   }
-  uintptr_t pc = registers.value[DWARF_PC];
-  evidence_scan(pc, registers.value[DWARF_STACK], scratch, out);
-  if (out->flags >> TICK_PC_SHIFT != PC_EVAL) out->chain = scanned_chain(pc, out->extension_pc);
-}
-
-uint64_t evidence_of_caller(struct scratch *scratch) {
-  struct native_stack *stack = (struct native_stack *)scratch->words;
-  struct unwind_registers registers;
-  unwind_registers_here(&registers);
-  unwind(&registers, stack);
-  int first = 0, count = stack->count - (stack->end == UNWIND_EVAL);
-  while (first < count && stack->frame[first].pc_class == PC_SHIM) first++;
-  bool cut = stack->end == UNWIND_FULL || stack->end == UNWIND_LOST;
-  return native_chain(&stack->frame[first], count - first, cut);
+  uintptr_t pc = registers->value[DWARF_PC];
+  evidence_scan(pc, registers->value[DWARF_STACK], scratch, out);
+  if (out->flags >> TICK_PC_SHIFT != PC_EVAL) out->chain = scanned_chain(pc, out->extension_pc, thread);
 }
 
 /* ---- from a scan ---- */
@@ -187,7 +168,7 @@ uint64_t evidence_of_caller(struct scratch *scratch) {
 /* Adds the evidence of one word of the stack that points into an image. True = it is a return address in the bytecode
  * loop, which ends the scan. */
 static bool add_word(uintptr_t word, const struct image *image, struct native_evidence *out) {
-  if (!images_follows_call(word, image)) return false;
+  if (!image_access.follows_call(word, image)) return false;
   if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
   if (image->pc_class != PC_INTERPRETER) return false;
   if (python_in_loop(word - 1)) {
@@ -200,7 +181,7 @@ static bool add_word(uintptr_t word, const struct image *image, struct native_ev
 
 static uint32_t classify(uintptr_t pc, struct native_evidence *out) {
   struct image image;
-  if (!images_find(pc, &image)) return PC_UNKNOWN;
+  if (!image_access.find(pc, &image)) return PC_UNKNOWN;
   uint32_t pc_class = pc_class_of(pc, image.pc_class);
   if (pc_class == PC_INTERPRETER) out->flags |= call_flags(pc) & ~(uint32_t)TICK_TYPE_CALL;
   return pc_class;
@@ -217,7 +198,7 @@ void evidence_scan(uintptr_t pc, uintptr_t sp, struct scratch *scratch, struct n
   for (size_t i = 0; i < count; i++) {
     struct image image;
     uintptr_t word = arch_code_address((uintptr_t)words[i]);
-    if (!images_find(word, &image) || !add_word(word, &image, out)) continue;
+    if (!image_access.find(word, &image) || !add_word(word, &image, out)) continue;
     out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
     return;
   }

@@ -2,7 +2,7 @@
  * slot_tp_new. They are static, and most interpreters are delivered without the symbols of static functions. But the
  * interpreter has a table of them, with the name of the method and the offset of the slot: `slotdefs` in typeobject.c. It
  * is found in the interpreter's data by an entry's contents. */
-#include "inside/python/slots.h"
+#include "shared/interpreter/slots.h"
 
 #include <elf.h>
 #include <link.h>
@@ -20,7 +20,7 @@ struct entry {
 
 struct search {
   uintptr_t code; /* an address in the image */
-  uintptr_t bias;
+  uintptr_t bias, moved;
   ElfW(Phdr) loaded[MAX_LOADED];
   int count;
 };
@@ -60,9 +60,9 @@ static bool find_in(const struct search *search, const ElfW(Phdr) * segment, con
   uintptr_t at = (search->bias + segment->p_vaddr + 7) & ~(uintptr_t)7;
   for (; contains(search, segment, at, sizeof(struct entry)); at += sizeof(uint64_t)) {
     const struct entry *entry = (const struct entry *)at;
-    if (entry->offset != offset || !is_text(search, entry->name, name)) continue;
-    if (*found && *found != entry->function) return false;
-    *found = entry->function;
+    if (entry->offset != offset || !is_text(search, entry->name + search->moved, name)) continue;
+    if (*found && *found != entry->function + search->moved) return false;
+    *found = entry->function + search->moved;
   }
   return true;
 }
@@ -84,10 +84,10 @@ static uintptr_t find(const struct search *search, const char *name, uint64_t of
   return found ? found : find_where(search, 0, name, offset);
 }
 
-bool slots_find(uintptr_t code, struct python_slots *out) {
-  struct search search = {.code = code};
+bool slots_find(const struct interpreter_place *place, uintptr_t code, struct python_slots *out) {
+  struct search search = {.code = code, .moved = place->moved};
   *out = (struct python_slots){0, 0, 0};
-  if (!code || !dl_iterate_phdr(visit, &search)) return false;
+  if (!code || !place->visit(visit, &search)) return false;
   out->call = find(&search, "__call__", TP_CALL);
   out->init = find(&search, "__init__", TP_INIT);
   out->new = find(&search, "__new__", TP_NEW);

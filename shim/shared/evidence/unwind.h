@@ -1,6 +1,6 @@
 /* The native stack of a thread: the functions from an instruction outwards, by the unwind tables of the images. */
-#ifndef SCALENE_TRACE_NATIVE_UNWIND_H
-#define SCALENE_TRACE_NATIVE_UNWIND_H
+#ifndef SCALENE_TRACE_SHARED_EVIDENCE_UNWIND_H
+#define SCALENE_TRACE_SHARED_EVIDENCE_UNWIND_H
 
 #include "shared/base.h"
 #include "shared/native/frame_program.h"
@@ -49,9 +49,9 @@ static ALWAYS_INLINE void unwind_registers_here(struct unwind_registers *out) {
   arch_registers_here(out->value);
   out->known = BIT(DWARF_PC) | BIT(DWARF_STACK) | BIT(DWARF_FRAME) | BIT(DWARF_EXTRA);
 }
-/* Unwinds from the instruction that the registers name to the bytecode loop. Without process_vm_readv it finds no
- * frame, since any address in a stack or a table may be wrong. Context: signal. */
-void unwind(const struct unwind_registers *from, struct native_stack *out);
+/* Unwinds from the instruction that the registers name to the bytecode loop; out->window must have begun. Without
+ * process_vm_readv it finds no frame, since any address in a stack or a table may be wrong. Context: signal. */
+void unwind_from(const struct unwind_registers *from, struct native_stack *out);
 
 #pragma GCC visibility pop
 

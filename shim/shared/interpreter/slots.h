@@ -1,8 +1,9 @@
 /* The functions that call the methods of Python classes. */
-#ifndef SCALENE_TRACE_PYTHON_SLOTS_H
-#define SCALENE_TRACE_PYTHON_SLOTS_H
+#ifndef SCALENE_TRACE_SHARED_INTERPRETER_SLOTS_H
+#define SCALENE_TRACE_SHARED_INTERPRETER_SLOTS_H
 
 #include "shared/base.h"
+#include "shared/interpreter/place.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -18,7 +19,7 @@ struct python_slots {
 };
 /* Finds them in the image that contains `code`, an address in the interpreter's code: its types may have been copied into
  * another image. False = not all of them. Reads the interpreter's data, about a megabyte. Context: normal. */
-bool slots_find(uintptr_t code, struct python_slots *out);
+bool slots_find(const struct interpreter_place *place, uintptr_t code, struct python_slots *out);
 
 #pragma GCC visibility pop
 

@@ -7,20 +7,18 @@
  *
  * A frame pointer may be any number. So only the thread's own stack is read in place, and others by safe reads, a window
  * at a time. */
-#include "inside/native/unwind.h"
+#include "shared/evidence/unwind.h"
 
 #include <ucontext.h>
 
 #include "formats/spool/spool.h"
-#include "inside/core/thread_state.h"
-#include "inside/native/frame_rules.h"
-#include "inside/native/images.h"
-#include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/evidence/access.h"
+#include "shared/evidence/frame_rules.h"
+#include "shared/interpreter/symbols.h"
 #include "shared/native/frame_program.h"
 #include "shared/native/frame_step.h"
 #include "shared/saferead.h"
-#include "shared/valgrind.h"
 
 #define SEARCHED_WORDS 384      /* of the stack, for one gap */
 #define ALL_SEARCHED_WORDS 1024 /* for all gaps of one unwinding */
@@ -106,7 +104,7 @@ static bool search(struct native_stack *stack, const struct frame_step *from, st
     if (!stack_window_read(&stack->window, place, word)) return false;
     *word = arch_code_address(*word);
     struct image image;
-    if (!images_find(*word - 1, &image) || !images_follows_call(*word, &image)) continue;
+    if (!image_access.find(*word - 1, &image) || !image_access.follows_call(*word, &image)) continue;
     look_up(to);
     to->registers.value[DWARF_STACK] = place + sizeof(uint64_t);
     to->registers.known = FOUND_BY_SEARCH;
@@ -163,19 +161,10 @@ static bool advance(struct native_stack *stack, const struct frame_step *step, s
   return true;
 }
 
-/* The thread's own stack is read in place, up to its end or to a gap. Another one, such as that of a coroutine, may end
- * anywhere, and valgrind would report words that nothing was written to. */
-static ALWAYS_INLINE void find_own_stack(struct stack_window *window) {
-  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-  bool in_place = thread_stack_holds(here + sizeof here, sizeof here) && !under_valgrind();
-  stack_window_begin(window, in_place ? here : 0, in_place ? this_stack.high : 0);
-}
-
-void unwind(const struct unwind_registers *from, struct native_stack *out) {
+void unwind_from(const struct unwind_registers *from, struct native_stack *out) {
   struct frame_step steps[2];
   int now = 0;
   out->count = out->gaps = out->skipped = out->searched = 0;
-  find_own_stack(&out->window);
   out->end = UNWIND_LOST;
   if (safe_read_refused()) return;
   for (int i = 0; i < DWARF_REGISTERS; i++) steps[0].registers.value[i] = from->value[i];
