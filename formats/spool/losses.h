@@ -62,7 +62,7 @@ LOSS(waits_rare, info, "threads that waited were observed more than 0.2 s late, 
 LOSS(allocator_covered, loss, "when a recording that had begun paused was resumed, the program (or tracemalloc) had an allocator of its own around Python's: until it took that away, small objects were not counted as memory")
 LOSS(pools_unread, loss, "when a recording that had begun paused was resumed, memory could not be read by system calls (process_vm_readv is refused): what Python's small objects held by then was taken to be all of their arenas, so the footprint is too high")
 LOSS(copies_diverted, loss, "when a recording that had begun paused was resumed, calls of memcpy and memmove by some libraries could not be led to the recorder again: what they copied is missing")
-LOSS(attached_polled, info, "processes were attached to and observed from outside: lines are sampled, but Python's and native time are not told apart, and of each line it is uncertain what part is kernel time")
+LOSS(attached_polled, info, "processes were attached to whose CPU time, or that of some of their threads, was sampled by polls, because perf_event_open is refused or has no room: Python's and native time are not told apart there, and of each line it is uncertain what part is kernel time")
 LOSS(attached_unseen, loss, "milliseconds of CPU time of attached processes were used by threads and children that had ended before they were observed, or after they were observed last: they are in no figure")
 LOSS(attached_missed, loss, "children of attached processes were not recorded: they run in a container, may not be read, or there were too few descriptors")
 LOSS(labels_off, loss, "labels of requests (scalene_trace.recorder.label) could not be found in a process: its context variables are laid out in another way, or the build of Python is not supported; its samples have no label")
@@ -70,3 +70,4 @@ LOSS(labels_unread, loss, "labels of waiting threads or suspended tasks could no
 LOSS(attached_memory_ended, loss, "memory of an attached process was recorded only up to a moment: it called exec, set a seccomp filter, which may forbid what the recorder does, or its recorder stood still for 10 s")
 LOSS(attached_memory_children, loss, "children of attached processes were not recorded as to their memory: only that of the process itself is in the figures")
 LOSS(attached_native_unknown, loss, "memory that malloc had given out before the attach is not in the footprint of an attached process: its C library (glibc before 2.33) cannot say how much that is")
+LOSS(attached_lost, loss, "samples of the CPU time of attached threads were lost, because the recorder was late: their time was charged to the others of the same thread")

@@ -45,6 +45,7 @@ _COUNTED = frozenset(
         *("perf_closed", "bootstrap_exhausted", "alloc_table_full", "alloc_thinned", "types_unread"),
         *("waits_torn", "waits_unplaced", "waits_rare", "waits_impossible", "tasks_torn", "perf_silent"),
         "labels_unread",
+        "attached_lost",
         *("environment_lost", "process_slots", "unrecorded_static", "unrecorded_setuid", "unrecorded_image"),
         *("spool_space", "marks_left_out", "gpu_ticks", "traces_given_up"),
     )

@@ -68,7 +68,6 @@ def attach(
     except BaseException:
         discard(prepared.folder)
         raise
-    _count(prepared, "attached_polled")
     watcher = Watcher(folder / SPOOL_NAME)
     session = Session(prepared, rss, drain, watcher, pid, replace(settings, duration_ns=None), on_trace)
     if memory and (failure := memory.start()):

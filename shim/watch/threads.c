@@ -9,11 +9,14 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
+#include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/table/entries.h"
 #include "watch/attached/attached.h"
+#include "watch/attached/events.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
+#include "watch/native/sampled.h"
 #include "watch/reading/proc.h"
 #include "watch/stack.h"
 #include "watch/tasks.h"
@@ -67,6 +70,7 @@ static struct process *find_process(const struct thread_entry *entry, int64_t no
 
 static void drop_process(struct process *process) {
   remote_images_free(&process->images);
+  sampled_forget(&process->code);
   greenlets_free(&process->greenlets);
   attached_release(process->attached);
   process->id = 0;
@@ -283,12 +287,44 @@ static bool read_running(void *context, uint64_t *stack, uint32_t *flags) {
   return whole && (thread->state || is_native);
 }
 
-/* Threads of attached processes have no other ticks. */
+static void read_python(void *context, struct attached_stack *out) {
+  struct watched *thread = context;
+  bool whole = read_running(thread, &out->hash, &out->flags);
+  out->flags &= TICK_NO_PYTHON;
+  stack_of_instruction(thread, out);
+  if (!whole) out->flags |= TICK_TORN;
+  if (!whole) out->hash = 0;
+}
+
+static bool read_native(void *context, const struct ring_sample *sample, struct native_evidence *out) {
+  struct watched *thread = context;
+  struct process *process = thread->process;
+  safe_read_of(process_reads_by(thread), process->challenge);
+  return sampled_evidence(&process->images, &process->code, process_reads_by(thread), thread->entry.python_version,
+                          sample, thread->entry.thread, out);
+}
+
+static void go_back(void *context, const struct ring_sample *sample, const struct native_evidence *native,
+                    struct attached_stack *out) {
+  stack_of_sample(context, sample, native->eval_frame, out);
+}
+
+static const struct attached_sampler sampler = {read_python, read_native, go_back};
+
+void threads_take_samples(void) {
+  for (struct attached_thread *found; (found = events_next());) {
+    struct watched *thread = found->entry < SPOOL_THREAD_TABLE ? &watched[found->entry] : NULL;
+    if (thread && thread->process && thread->entry.thread == found->id) attached_sample(found, &sampler, thread);
+  }
+}
+
+/* Threads of attached processes have no other ticks. A sample that was not announced is taken late. */
 static void charge_cpu(struct watched *thread) {
   if (!thread->process->attached) return;
   struct attached_thread *found = attached_thread_at(threads_index(thread), thread->entry.thread);
   bool ready = thread->condition == CONDITION_RUNNING;
   struct attached_poll poll = {thread->seen, thread->schedule_fd, ready, passed_ns};
+  if (found && events_is_sampled(found)) attached_sample(found, &sampler, thread);
   if (found) attached_charge(found, &poll, read_running, thread);
 }
 

@@ -17,6 +17,7 @@
 #include "watch/native/images.h"
 #include "watch/reading/labels.h"
 #include "watch/reading/proc.h"
+#include "watch/native/sampled.h"
 #include "watch/thread_names.h"
 
 #pragma GCC visibility push(hidden)
@@ -86,6 +87,7 @@ struct process {
   struct greenlets greenlets;
   struct thread_names thread_names;
   struct remote_images images;
+  struct sampled_code code;
   int64_t native_debt_ns; /* CPU time that its native stacks have taken until native_ns, less what was granted */
   int64_t native_ns;
 };
@@ -124,6 +126,8 @@ void threads_set_python_thread(struct watched *thread, uintptr_t object);
 void threads_update(int64_t now_ns);
 /* Polls every thread that is due; `all`: every thread. `now_ns` is CLOCK_MONOTONIC, here and below. */
 void threads_poll(int64_t now_ns, bool all);
+/* Writes the ticks of attached threads that events_wait has found sampled. */
+void threads_take_samples(void);
 /* Polls all threads a last time and stops watching them until threads_resume. */
 void threads_pause(int64_t now_ns);
 /* Watches all threads of the table again. The time of the pause is charged to no wait. */

@@ -8,6 +8,7 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 #include "watch/attached/attached.h"
+#include "watch/attached/events.h"
 #include "watch/tasks.h"
 #include "watch/threads.h"
 
@@ -26,9 +27,23 @@ static pthread_cond_t wake;
 static bool stopping, woken;
 static unsigned cuts_asked, cuts_made; /* how often the chunk was to be closed, and how often it was */
 
+/* True if somebody wants something. */
+static bool is_wanted(void) {
+  pthread_mutex_lock(&lock);
+  bool wanted = stopping || woken || cuts_made != cuts_asked;
+  pthread_mutex_unlock(&lock);
+  return wanted;
+}
+
+/* Takes samples until then, or until somebody wants something. */
+static void sample_until(int64_t until_ns) {
+  while (!is_wanted() && clock_now_ns() < until_ns && events_wait(until_ns)) threads_take_samples();
+}
+
 static void sleep_for(int64_t pause_ns) {
   int64_t now_ns = clock_now_ns(), until_ns = now_ns + pause_ns;
   atomic_store((_Atomic int64_t *)&spool->watcher_ns, now_ns);
+  sample_until(until_ns);
   struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
   pthread_mutex_lock(&lock);
   while (!stopping && !woken && cuts_made == cuts_asked && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
@@ -148,6 +163,7 @@ EXPORT int scalene_watch_cut(int64_t patience_ns) {
   pthread_mutex_lock(&lock);
   unsigned wanted = ++cuts_asked;
   pthread_cond_broadcast(&wake);
+  events_wake();
   while (cuts_made != wanted && !stopping && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
   bool made = cuts_made == wanted;
   pthread_mutex_unlock(&lock);
@@ -160,6 +176,7 @@ EXPORT void scalene_watch_wake(void) {
   woken = true;
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
+  events_wake();
 }
 
 /* Makes scalene_watch return after a last pass. May be called from any thread. */
@@ -168,4 +185,5 @@ EXPORT void scalene_watch_stop(void) {
   stopping = true;
   pthread_cond_broadcast(&wake);
   pthread_mutex_unlock(&lock);
+  events_wake();
 }

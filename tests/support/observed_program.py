@@ -92,9 +92,9 @@ def observed(command: Sequence[str], **more: Any) -> Iterator[Observed]:
 
 
 @contextmanager
-def attached(trace: Path, pid: int, *options: str) -> Iterator[Attached]:
-    """The recorder, which has attached to the process."""
-    command = [*tool("scalene-record"), "-o", str(trace), "--pid", str(pid), *options]
+def attached(trace: Path, pid: int, *options: str, prefix: Sequence[str] = ()) -> Iterator[Attached]:
+    """The recorder, which has attached to the process. ``prefix``: words before its command."""
+    command = [*prefix, *tool("scalene-record"), "-o", str(trace), "--pid", str(pid), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         until(lambda: process.poll() is not None or is_recording(trace))

@@ -7,6 +7,8 @@
 #include "inside/core/thread_state.h"
 #include "shared/base.h"
 #include "shared/evidence/chains.h"
+#include "shared/evidence/evidence.h"
+#include "shared/evidence/unwind.h"
 #include "shared/native/frame_step.h"
 #include "shared/saferead.h"
 #include "shared/valgrind.h"

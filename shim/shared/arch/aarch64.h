@@ -57,6 +57,10 @@ static inline void arch_registers_of(const void *context, uintptr_t value[DWARF_
   value[DWARF_STACK] = (uintptr_t)user->uc_mcontext.sp;
   value[DWARF_PC] = (uintptr_t)user->uc_mcontext.pc;
 }
+#define ARCH_PERF_REGISTERS 0x1ffffffffu
+static const uint8_t arch_perf_order[DWARF_REGISTERS] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
+                                                         11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                                                         22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
 /* x30 may have been used for something else already, so it is not among them. */
 static ARCH_INLINE void arch_registers_here(uintptr_t value[DWARF_REGISTERS]) {
   uintptr_t extra, frame, stack, pc;

@@ -65,6 +65,10 @@ static inline void arch_registers_of(const void *context, uintptr_t value[DWARF_
   const ucontext_t *user = context;
   for (int i = 0; i < DWARF_REGISTERS; i++) value[i] = (uintptr_t)user->uc_mcontext.gregs[place[i]];
 }
+/* The registers that a perf event samples (a mask of linux/perf_event's PERF_REG_*), in the order of which it stores them: by
+ * DWARF's numbers. */
+#define ARCH_PERF_REGISTERS 0xff01ffu
+static const uint8_t arch_perf_order[DWARF_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
 /* Stores the pc, the stack pointer and the registers that unwinding follows, of the calling function.
  * Context: signal. */
 static ARCH_INLINE void arch_registers_here(uintptr_t value[DWARF_REGISTERS]) {

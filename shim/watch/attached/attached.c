@@ -15,6 +15,7 @@
 #include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/table/entries.h"
+#include "watch/attached/events.h"
 #include "watch/reading/proc.h"
 
 #define LIST_NS 100000000 /* the threads are listed at least so often, as one may end while another begins */
@@ -192,12 +193,14 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   process->count++;
   thread->next_in_bucket = *bucket_of(tid);
   *bucket_of(tid) = thread;
+  events_open(thread);
   attached_write_thread_start(thread, now_ns);
   take_entry(thread, now_ns);
   return thread;
 }
 
 static void end_thread(struct attached_thread *thread, int64_t now_ns) {
+  events_close(thread);
   attached_charge_rest(thread, now_ns);
   attached_write_thread_end(thread, now_ns);
   if (thread->entry < SPOOL_THREAD_TABLE) {
@@ -408,8 +411,10 @@ void attached_settle(int64_t now_ns, bool ends) {
   for (struct attached *process = first; process; process = process->next) {
     if (ends) count_unseen(process);
     proc_usage(process->start.pid, &process->usage);
-    for (struct attached_thread *thread = process->threads; thread; thread = thread->next)
+    for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
+      events_enable(thread, false);
       attached_charge_rest(thread, now_ns);
+    }
   }
 }
 
@@ -432,7 +437,10 @@ static void leave_out(struct attached_thread *thread) {
 void attached_resume(int64_t now_ns) {
   for (struct attached *process = first; process; process = process->next) {
     struct usage before = process->usage;
-    for (struct attached_thread *thread = process->threads; thread; thread = thread->next) leave_out(thread);
+    for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
+      leave_out(thread);
+      events_enable(thread, true);
+    }
     if (!proc_usage(process->start.pid, &process->usage)) continue;
     process->usage_start.own_ns += process->usage.own_ns - before.own_ns;
     process->usage_start.children_ns += process->usage.children_ns - before.children_ns;

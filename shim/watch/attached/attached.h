@@ -11,6 +11,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/evidence/evidence.h"
 #include "shared/native/image.h"
 #include "shared/spool.h"
 #include "watch/reading/proc.h"
@@ -33,12 +34,13 @@ struct attached_thread {
   int64_t learned_ns; /* when that was last seen of a thread that waits */
   int64_t owed_ns;    /* time in which it was found running, but that no tick stands for yet */
   int64_t cpu_start_ns;
-  int64_t run_ns;          /* CPU time when it was last observed, */
-  int64_t paused_ns;       /* and what of it was used while the recording was paused */
-  int64_t system_seen_ns;  /* kernel time, in the kernel's steps of 10 ms: when it was last observed, */
-  int64_t system_ns;       /* what of it was charged, */
-  int64_t system_start_ns; /* and what it was at the beginning */
-  uint64_t stack;          /* stack and flags of its last tick */
+  int64_t run_ns;             /* CPU time when it was last observed, */
+  int64_t paused_ns;          /* and what of it was used while the recording was paused */
+  int64_t system_seen_ns;     /* kernel time, in the kernel's steps of 10 ms: when it was last observed, */
+  int64_t system_ns;          /* what of it was charged, */
+  int64_t system_start_ns;    /* and what it was at the beginning */
+  struct thread_event *event; /* null = its ticks come from polls */
+  uint64_t stack;             /* stack and flags of its last tick */
   uint32_t flags;
   char name[16];
 };
@@ -53,6 +55,7 @@ struct attached {
   struct attached *next;
   uint32_t users; /* that refer to it: attached_find */
   bool ends, gone;
+  bool polled; /* at least one of its threads has no event */
   struct record_process_start start;
   struct thread_entry python; /* what is known of its interpreter, in the fields of an entry that say so */
   struct image_source source; /* list 0 = there is none */
@@ -112,6 +115,24 @@ struct attached_poll {
 /* A thread that has a CPU gets a tick with the stack that it has now, which `read` reads. */
 void attached_charge(struct attached_thread *thread, const struct attached_poll *poll, attached_reader read,
                      void *context);
+/* What was read of a sampled thread. */
+struct attached_stack {
+  uint64_t hash;  /* of its Python stack; 0 = none */
+  uint32_t flags; /* TICK_NO_PYTHON, TICK_GC, TICK_TORN */
+  uint8_t opcodes[TICK_OPCODES];
+};
+struct ring_sample;
+struct attached_sampler {
+  /* Reads the Python stack that the thread has now. */
+  void (*read_python)(void *context, struct attached_stack *out);
+  /* Finds what the native stack of the sample says. False = nothing is known. */
+  bool (*read_native)(void *context, const struct ring_sample *sample, struct native_evidence *out);
+  /* Corrects the Python stack to the moment of the sample, as far as that is known. */
+  void (*go_back)(void *context, const struct ring_sample *sample, const struct native_evidence *native,
+                  struct attached_stack *out);
+};
+/* The thread was sampled by its event: writes a tick. */
+void attached_sample(struct attached_thread *thread, const struct attached_sampler *by, void *context);
 /* The thread or the recording ends, or is paused. */
 void attached_charge_rest(struct attached_thread *thread, int64_t now_ns);
 
@@ -126,6 +147,8 @@ void attached_write_thread_start(const struct attached_thread *thread, int64_t n
 void attached_write_thread_end(const struct attached_thread *thread, int64_t now_ns);
 /* A tick that stands for what the thread is owed. `flags`: TICK_*. */
 void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_t flags, int64_t now_ns);
+/* A tick that is complete but for the thread and its CPU time. */
+void attached_write_sample(struct attached_thread *thread, struct record_tick *tick);
 /* The process writes nothing more: its chunk is closed. */
 void attached_close_writer(struct attached *process);
 

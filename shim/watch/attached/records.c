@@ -78,7 +78,7 @@ void attached_write_thread_start(const struct attached_thread *thread, int64_t n
   struct record_thread_start start = {.thread = thread->id,
                                       .t_ns = now_ns,
                                       .cpu_start_ns = thread->cpu_start_ns,
-                                      .engine = ENGINE_POLLED,
+                                      .engine = thread->event ? ENGINE_PERF : ENGINE_POLLED,
                                       .tid = thread->tid};
   write_record(thread->process, &start, sizeof start, "", 0, RECORD_THREAD_START);
 }
@@ -102,15 +102,20 @@ void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_
   int64_t in_kernel_ns = thread->system_seen_ns - thread->system_ns;
   if (in_kernel_ns > weight_ns) in_kernel_ns = weight_ns;
   if (in_kernel_ns < 0) in_kernel_ns = 0;
-  struct record_tick tick = {.thread = thread->id, .t_ns = now_ns, .stack = stack};
-  tick.cpu_ns = thread->run_ns - thread->paused_ns;
+  struct record_tick tick = {.t_ns = now_ns, .stack = stack};
   tick.user_ns = clamp_weight(weight_ns - in_kernel_ns);
   tick.system_ns = clamp_weight(in_kernel_ns);
   tick.flags = (uint16_t)flags;
   for (int i = 0; i < TICK_OPCODES; i++) tick.opcodes[i] = NOT_READ;
   thread->owed_ns = 0;
   thread->system_ns += in_kernel_ns;
-  thread->stack = stack;
-  thread->flags = flags;
-  write_record(thread->process, &tick, sizeof tick, "", 0, RECORD_TICK);
+  attached_write_sample(thread, &tick);
+}
+
+void attached_write_sample(struct attached_thread *thread, struct record_tick *tick) {
+  tick->thread = thread->id;
+  tick->cpu_ns = thread->run_ns - thread->paused_ns;
+  thread->stack = tick->stack;
+  thread->flags = tick->flags;
+  write_record(thread->process, tick, sizeof *tick, "", 0, RECORD_TICK);
 }

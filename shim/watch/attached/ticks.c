@@ -19,6 +19,7 @@
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "watch/attached/attached.h"
+#include "watch/attached/events.h"
 #include "watch/reading/proc.h"
 
 #define LEARN_NS 50000000 /* between two readings of a thread that waits */
@@ -63,8 +64,13 @@ void attached_charge(struct attached_thread *thread, const struct attached_poll 
   uint64_t stack = 0;
   uint32_t flags = 0;
   thread->run_ns = poll->schedule.run_ns;
+  if (thread->event && thread->event->of_kernel) return;
   if (!poll->ready) learn(thread, poll);
   if (!poll->ready || !runs(thread, poll)) return;
+  if (thread->event) {
+    kernel_poll(thread, poll->passed_ns, read, context);
+    return;
+  }
   thread->owed_ns += poll->passed_ns;
   if (!is_due(thread)) return;
   if (!read(context, &stack, &flags)) {

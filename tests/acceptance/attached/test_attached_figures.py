@@ -1,4 +1,5 @@
-"""A process that was attached to: lines within 3 points of the program's stopwatch, waits within 3 %."""
+"""A process that was attached to: lines within 3 points of the program's stopwatch, the split into Python and native time
+within 5, waits within 3 %."""
 
 from __future__ import annotations
 
@@ -8,11 +9,23 @@ import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.observed_program import attached, observed_by, record_attached
-from tests.support.recording import Json, figure, hold_median, line_of, lines_of, report, target
+from tests.support.recording import (
+    Json,
+    figure,
+    hold_median,
+    line_of,
+    lines_of,
+    native_percent,
+    report,
+    target,
+)
 from tests.support.timed_functions import PROGRAM, truth_of, worst_error
 
 WITHIN_PERCENT = 3
 WITHIN_POINTS = 3
+SPLIT_WITHIN_POINTS = 5
+#: Each kind of native function, in pieces of 0.2 ms, in turn with as much Python; 700 samples.
+HALVES = ("zlib_200us", "sorted_200us", "min_200us")
 
 
 def error_percent(what: str, python: Interpreter, found_s: float, true_s: float) -> float:
@@ -66,6 +79,19 @@ def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: s
         return {name: error}
 
     hold_median(measure, tmp_path, WITHIN_POINTS)
+
+
+@pytest.mark.measures_alone
+def test_half_is_native_and_half_is_python(python: Interpreter, tmp_path: Path) -> None:
+    def measure(trace: Path) -> dict[str, float]:
+        done = record_attached(trace, [target("halves"), "0.7", *HALVES], python, "--cpu-interval", "1ms")
+        found = {row["function"]: row for row in report(trace, "--all-lines")["functions"]}
+        errors = {name: native_percent(found[name]) - done.facts[name] for name in HALVES}
+        for name, error in errors.items():
+            figure(f"attached, split, {name}", python, error, SPLIT_WITHIN_POINTS, "points")
+        return errors
+
+    hold_median(measure, tmp_path, SPLIT_WITHIN_POINTS)
 
 
 @pytest.mark.measures_alone

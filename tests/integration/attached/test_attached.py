@@ -31,8 +31,8 @@ def burn():
 threading.Thread(target=burn).start()
 ctypes.CDLL(None).pthread_exit(None)
 """
-#: On a busy machine, polls come late.
-BUSY = {"attached_polled", "torn_stack", "waits_rare"}
+#: On a busy machine, polls come late, and samples are read late.
+BUSY = {"attached_lost", "torn_stack", "waits_rare"}
 THREAD = f"""
 import threading, time
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
@@ -65,18 +65,32 @@ def test_lines_waits_and_the_program_itself(any_python: Interpreter, tmp_path: P
     burnt = [row["cpu_s"] for row in found["lines"] if row["function"].endswith("burn")]
     assert sum(burnt) == pytest.approx(0.4, abs=0.2)
     assert lines[NAP]["wait_s"] >= 0.4 + 0.8  # the other thread sleeps there all the time
-    assert "attached_polled" in losses(found) and set(losses(found)) <= BUSY
+    assert lines[DIGEST]["native_s"] > 0.8 * lines[DIGEST]["cpu_s"]
+    assert sum(row["python_s"] for row in found["lines"] if row["function"].endswith("burn")) > 0.8 * sum(burnt)
+    assert set(losses(found)) <= BUSY
     (process,) = rows(tmp_path / "t.parquet", "process")
     assert process["python_version"] == any_python.full_name and process["end"] == "running"
     assert process["command"][1:] == [str(FILE)]
     assert settings(tmp_path / "t.parquet")["ended_by"] == "detach"
 
 
-def test_what_is_not_known_is_called_unclassified(python: Interpreter, tmp_path: Path) -> None:
-    with observed_by(python) as program, attached(tmp_path / "t.parquet", program.pid) as recorder:
-        program.tell("both")
-        recorder.stop()
-    totals = report(tmp_path / "t.parquet")["totals"]
+@pytest.mark.parametrize("way", ["docker_profile", "few_descriptors"])
+def test_without_perf_events_user_time_is_unclassified(python: Interpreter, tmp_path: Path, way: str) -> None:
+    """The kernel refuses events, or there are too few descriptors for one of each thread."""
+    restricted = [sys.executable, str(target("restrict")), way]
+    with observed_by(python) as program:
+        program.tell(*["thread"] * (20 if way == "few_descriptors" else 1))
+        with attached(tmp_path / "t.parquet", program.pid, prefix=restricted) as recorder:
+            program.tell("both")
+            recorder.stop()
+    found = report(tmp_path / "t.parquet")
+    assert losses(found)["attached_polled"] == 1
+    if way == "few_descriptors":
+        engines = [row["engine"] for row in rows(tmp_path / "t.parquet", "thread")]
+        assert 0 < engines.count("polled") < len(engines) == 21
+        return
+    assert {row["engine"] for row in rows(tmp_path / "t.parquet", "thread")} == {"polled"}
+    totals = found["totals"]
     assert totals["unclassified_s"] > 0.5
     assert totals["python_s"] == pytest.approx(0, abs=1e-6) and totals["native_s"] == pytest.approx(0, abs=1e-6)
     assert "not told apart" in analyze(tmp_path / "t.parquet").stdout.decode().replace("\n ", "")
@@ -89,7 +103,7 @@ def test_threads_come_and_go(python: Interpreter, tmp_path: Path) -> None:
     main, short, lasting = sorted(rows(tmp_path / "t.parquet", "thread"), key=lambda row: row["t_ns"])
     assert short["cpu_ns"] == pytest.approx(0.5e9, abs=0.1e9) and short["end_ns"] > short["t_ns"]
     assert main["end_ns"] is None and lasting["end_ns"] is None
-    assert {row["engine"] for row in (main, short, lasting)} == {"polled"}
+    assert {row["engine"] for row in (main, short, lasting)} == {"perf"}
 
 
 def test_children_are_followed(python: Interpreter, tmp_path: Path) -> None:
@@ -167,7 +181,7 @@ def test_what_is_used_in_a_pause_is_not_counted(python: Interpreter, tmp_path: P
         recorder.stop()
     found = report(trace)
     assert found["totals"]["cpu_s"] == pytest.approx(0.8, abs=0.3)
-    assert {"attached_polled", "paused"} <= set(losses(found)) <= {*BUSY, "paused"}
+    assert {"paused"} <= set(losses(found)) <= {*BUSY, "paused"}
 
 
 def test_an_exec_begins_another_image(python: Interpreter, tmp_path: Path) -> None:

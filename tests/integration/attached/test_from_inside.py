@@ -82,7 +82,7 @@ def test_a_block_is_recorded_and_nothing_else(any_python: Interpreter, tmp_path:
     )  # it was paused when that had begun
     assert 0.3 < found["totals"]["cpu_s"] < 0.6
     assert functions["within"]["cumulative_wait_s"] > 0.25
-    assert losses(found).keys() <= {"attached_polled", "attached_unseen", "paused", "torn_stack", "waits_rare"}
+    assert losses(found).keys() <= {"attached_lost", "attached_unseen", "paused", "torn_stack", "waits_rare"}
     assert [each["text"] for each in rows(trace, "mark")] == ["block", ""]
     assert found["traces"][0]["processes"] == 1
     assert report(trace, command="info")["traces"][0]["settings"]["labels"] == '{"part": "block"}'

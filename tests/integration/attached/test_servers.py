@@ -41,4 +41,4 @@ def test_gunicorn_is_followed_through_a_reload_and_fails_no_request(server: Inte
     assert {processes[pid]["cause"] for pid in seen} == {"fork"}
     found = report(trace)
     assert lines_of(found, target("web"))[line_of("web", "compute")]["cpu_s"] > 0
-    assert set(losses(found)) <= {"attached_polled", "attached_unseen", "torn_stack", "waits_rare"}
+    assert set(losses(found)) <= {"attached_lost", "attached_unseen", "torn_stack", "waits_rare"}

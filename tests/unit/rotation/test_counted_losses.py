@@ -11,7 +11,7 @@ COUNT_EVENTS = """
     spool_full torn_stack deep_stack scratch_busy unmapped_chunk perf_closed perf_silent bootstrap_exhausted
     alloc_table_full alloc_thinned types_unread waits_torn waits_unplaced waits_rare waits_impossible tasks_torn
     environment_lost process_slots unrecorded_static unrecorded_setuid unrecorded_image spool_space marks_left_out gpu_ticks
-    traces_given_up labels_unread
+    traces_given_up labels_unread attached_lost
 """
 #: Of processes and threads that go on; counted once in each, or as the most at once; or what later figures build on. Those of
 #: processes that were attached to are here too: such recordings do not rotate.

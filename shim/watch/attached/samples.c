@@ -1,0 +1,43 @@
+/* CPU ticks by perf events: when the kernel has sampled a thread, the watcher reads at once the Python stack that the thread has
+ * then, and derives from the registers and the stack of the sample what a recorded process derives from those that its signal
+ * has interrupted. Each sample stands for the mean time between two. */
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/evidence/evidence.h"
+#include "shared/loss.h"
+#include "watch/attached/attached.h"
+#include "watch/attached/events.h"
+#include "watch/attached/ring.h"
+#include "watch/reading/proc.h"
+
+static uint32_t clamp_weight(int64_t ns) { return ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
+
+static void write_sample(struct attached_thread *thread, const struct ring_batch *batch,
+                         const struct attached_stack *stack, const struct native_evidence *native, bool is_known) {
+  int64_t mean_ns = thread->event->mean_ns;
+  struct record_tick tick = {.t_ns = batch->newest.t_ns, .stack = stack->hash, .native = native->chain};
+  tick.pc = is_known ? batch->newest.value[DWARF_PC] : 0;
+  tick.user_ns = clamp_weight((int64_t)batch->user * mean_ns);
+  tick.system_ns = clamp_weight((int64_t)batch->kernel * mean_ns);
+  tick.flags = (uint16_t)(stack->flags | (is_known ? native->flags : PC_UNREAD << TICK_PC_SHIFT));
+  if (!batch->user) tick.flags |= TICK_SYSTEM;
+  memcpy(tick.opcodes, stack->opcodes, sizeof tick.opcodes);
+  attached_write_sample(thread, &tick);
+}
+
+void attached_sample(struct attached_thread *thread, const struct attached_sampler *by, void *context) {
+  struct attached_stack stack = {.hash = 0};
+  struct native_evidence native = {0};
+  struct ring_batch batch;
+  by->read_python(context, &stack);
+  ring_read(&thread->event->ring, &batch);
+  if (batch.lost) loss_add_many(LOSS_attached_lost, batch.lost);
+  if (!batch.user && !batch.kernel) return;
+  bool is_known = batch.newest.has_registers && by->read_native(context, &batch.newest, &native);
+  if (is_known) by->go_back(context, &batch.newest, &native, &stack);
+  if (!thread->event->of_kernel) kernel_explain(thread->event, &stack, (int64_t)batch.user * thread->event->mean_ns);
+  if (stack.flags & TICK_TORN) loss_add(LOSS_torn_stack);
+  write_sample(thread, &batch, &stack, &native, is_known);
+  events_draw(thread->event);
+}
