@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.interpreters import Interpreter, interpreters
-from tests.support.observed_program import Observed, attached, observed, until
+from tests.support.observed_program import Attached, Observed, attached, observed, until
 from tests.support.recording import analyze, figure, line_of, lines_of, losses, report, rows, run, target, tool
 
 FILE = target("allocating")
@@ -30,6 +30,19 @@ USUAL = {"attached_memory", "attached_polled", "torn_stack", "waits_rare"}
 def allocating(python: Interpreter, *flags: str) -> Iterator[Observed]:
     with observed([str(python.path), *flags, str(FILE)]) as program:
         yield program
+
+
+@contextmanager
+def recorded(trace: Path, pid: int, *options: str) -> Iterator[Attached]:
+    """The recorder, whose library has begun: the process has mapped the spool."""
+    before = shared_mappings(pid)
+    with attached(trace, pid, "--memory", *options) as recorder:
+        until(lambda: recorder.process.poll() is not None or shared_mappings(pid) > before)
+        yield recorder
+
+
+def shared_mappings(pid: int) -> int:
+    return Path(f"/proc/{pid}/maps").read_text().count(" rw-s ")
 
 
 def growth(found: Any, line: int) -> float:
@@ -52,7 +65,7 @@ def test_lines_and_footprint_from_the_attach_on(newer: Interpreter, tmp_path: Pa
     with allocating(newer) as program:
         program.tell("leak")  # before the attach: on no line
         before = program.tell("state")
-        with attached(tmp_path / "t.parquet", program.pid, "--memory", "--alloc-interval", "1") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid, "--alloc-interval", "1") as recorder:
             program.tell("leak", "small", "array")
             done = recorder.stop()
         assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
@@ -80,7 +93,7 @@ def test_a_known_leak_and_a_large_array(newer: Interpreter, tmp_path: Path) -> N
     with allocating(newer) as program:
         program.tell("churn", "leak")
         # a sample for 64 KiB: the error is 4 %
-        with attached(tmp_path / "t.parquet", program.pid, "--memory", "--alloc-interval", "65536") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid, "--alloc-interval", "65536") as recorder:
             leaked = program.tell("leak slowly")
             program.tell("large array")
             assert recorder.stop().status == 0
@@ -103,7 +116,7 @@ def test_a_known_leak_and_a_large_array(newer: Interpreter, tmp_path: Path) -> N
 @needs_newer
 def test_older_blocks_that_are_freed(tmp_path: Path) -> None:
     with allocating(NEWER[-1]) as program:
-        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid) as recorder:
             program.tell("free", "churn")
             recorder.stop()
         assert program.quit()[0] == 7
@@ -117,7 +130,7 @@ def test_threads_forks_and_libraries_meanwhile(newer: Interpreter, tmp_path: Pat
     with allocating(newer) as program:
         expected, before = program.tell("threads"), program.tell("state")
         for number in range(2):
-            with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
+            with recorded(tmp_path / f"{number}.parquet", program.pid) as recorder:
                 assert program.tell("threads") == expected
                 assert recorder.stop().status == 0
         first = program.tell("state")
@@ -133,7 +146,7 @@ def test_threads_forks_and_libraries_meanwhile(newer: Interpreter, tmp_path: Pat
 def test_a_recorder_that_is_killed(newer: Interpreter, tmp_path: Path) -> None:
     with allocating(newer) as program:
         expected, before = program.tell("threads"), program.tell("state")
-        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid) as recorder:
             program.tell("array")
             recorder.process.kill()
             recorder.wait()
@@ -144,7 +157,7 @@ def test_a_recorder_that_is_killed(newer: Interpreter, tmp_path: Path) -> None:
         assert growth(report(trace), ARRAY) == pytest.approx(100_000_007, rel=0.01)
         assert "attached_memory" in losses(report(trace))
         until(lambda: program.tell("churn") and left_behind(before, program.tell("state")) == {})
-        with attached(tmp_path / "again.parquet", program.pid, "--memory") as recorder:
+        with recorded(tmp_path / "again.parquet", program.pid) as recorder:
             program.tell("array")
             assert recorder.stop().status == 0
         assert program.quit() == (7, b"as ever\n")
@@ -158,7 +171,7 @@ def test_a_thread_that_holds_the_lock_of_the_loader(tmp_path: Path) -> None:
         before = program.tell("hold", "release", "state")
         for number in range(2):
             program.tell("hold for a second")  # the first time, the library must be loaded
-            with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
+            with recorded(tmp_path / f"{number}.parquet", program.pid) as recorder:
                 program.tell("hold", "churn")
                 if number:
                     program.tell("release")
@@ -173,7 +186,7 @@ def test_a_thread_that_holds_the_lock_of_the_loader(tmp_path: Path) -> None:
 def test_tracemalloc_that_begins_later(newer: Interpreter, tmp_path: Path) -> None:
     with allocating(newer) as program:
         for number in range(2):
-            with attached(tmp_path / f"{number}.parquet", program.pid, "--memory") as recorder:
+            with recorded(tmp_path / f"{number}.parquet", program.pid) as recorder:
                 program.tell("arenas", "trace")
                 assert recorder.stop().status == 0
             program.tell("replace arenas", "trace no more", "churn")
@@ -184,7 +197,7 @@ def test_tracemalloc_that_begins_later(newer: Interpreter, tmp_path: Path) -> No
 def test_exec_before_the_end(tmp_path: Path) -> None:
     """The new image has the same addresses, and must not be written to."""
     command = ["setarch", "-R", str(NEWER[0].path), str(FILE)]
-    with observed(command) as program, attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+    with observed(command) as program, recorded(tmp_path / "t.parquet", program.pid) as recorder:
         files = program.tell("exec", "state")["files"]
         assert recorder.stop().status == 0
         assert program.tell("state")["files"] == files
@@ -195,7 +208,7 @@ def test_exec_before_the_end(tmp_path: Path) -> None:
 def test_handlers_that_raise_in_the_script(newer: Interpreter, tmp_path: Path) -> None:
     with allocating(newer) as program:
         program.tell("interrupted")
-        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid) as recorder:
             assert recorder.stop().status == 0
         seen = program.tell("interrupted")
         assert seen["arrived"] == seen["caught"] > 0
@@ -245,7 +258,7 @@ def test_without_pid() -> None:
 def test_a_filter_of_one_thread(tmp_path: Path) -> None:
     """Recording memory ends before it is set. After that, the process is refused."""
     with allocating(NEWER[0]) as program:
-        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid) as recorder:
             assert program.tell("leak", "filter") == 0
             program.tell("churn")
             recorder.stop()
@@ -260,14 +273,14 @@ def test_a_filter_of_one_thread(tmp_path: Path) -> None:
 def test_a_killed_recorder_that_nobody_waits_for(tmp_path: Path) -> None:
     with allocating(NEWER[0]) as program:
         before = program.tell("state")
-        with attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+        with recorded(tmp_path / "t.parquet", program.pid) as recorder:
             recorder.process.kill()
             until(lambda: program.tell("churn") and left_behind(before, program.tell("state")) == {})
 
 
 @needs_newer
 def test_the_report_says_what_is_unknown(tmp_path: Path) -> None:
-    with allocating(NEWER[0]) as program, attached(tmp_path / "t.parquet", program.pid, "--memory") as recorder:
+    with allocating(NEWER[0]) as program, recorded(tmp_path / "t.parquet", program.pid) as recorder:
         program.tell("leak")
         recorder.stop()
     said = analyze("report", tmp_path / "t.parquet").stdout.decode()
