@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-
-# What pyarrow.parquet.ParquetWriter calls. That module would import pyarrow.fs and ssl, 10 ms, for files that it opens itself.
-from pyarrow._parquet import ParquetWriter
 
 from ..beside import Beside
 from ..errors import TraceWriteError
 from . import integrity, schema, temporary
 from .row_groups import LONG_TEXT_BYTES, TYPES, Block, Tables, row_groups, text_bytes
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
 
 #: Integers with few distinct values, which are smaller as a dictionary than as deltas.
 _DICTIONARY_NUMBERS = frozenset(
@@ -132,7 +132,7 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
         wanted, groups = _arrow_schema(), row_groups(parts)
         first = [group for group in (next(groups, None),) if group is not None]
         options = _writer_options(all(map(_is_small, first)), sum(map(text_bytes, first)))
-        with closing(ParquetWriter(file, wanted, **options)) as writer:
+        with closing(_opened(file, wanted, options)) as writer:
             frames = 0
             with _Groups(writer) as written:
                 while group := first.pop() if first else next(groups, None):
@@ -144,6 +144,19 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
             writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
+
+
+def _opened(file: BinaryIO, wanted: pa.Schema, options: Mapping[str, Any]) -> ParquetWriter:
+    """A Parquet writer of pyarrow: the class that the public one calls, whose module would import pyarrow.fs and ssl (10 ms)
+    for files that it opens itself; where a release does not have it so, the public one."""
+    try:
+        from pyarrow import _parquet
+
+        return _parquet.ParquetWriter(file, wanted, **options)
+    except (ImportError, AttributeError, TypeError):
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(file, wanted, **options)
 
 
 class _Groups:

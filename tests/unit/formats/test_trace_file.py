@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import _parquet
 
 from scalene_trace.formats import errors
 from scalene_trace.formats.trace import integrity, row_groups, schema, writer
@@ -283,6 +284,19 @@ def test_the_same_parts_give_the_same_file(tmp_path):
     for name in ("a", "b"):
         write_trace(tmp_path / name, TRACE_ID, parts_of(many_and_few(), 9))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_release_of_pyarrow_with_another_inner_writer_writes_the_same(tmp_path, monkeypatch):
+    write_trace(tmp_path / "a.parquet", "1" * 32, [small_tables(50)])
+    inner = _parquet.ParquetWriter
+
+    def other(*args, writer_engine_version, **options):  # which the public one gives
+        return inner(*args, writer_engine_version=writer_engine_version, **options)
+
+    monkeypatch.setattr(_parquet, "ParquetWriter", other)
+    write_trace(tmp_path / "b.parquet", "1" * 32, [small_tables(50)])
+    assert pq.read_table(tmp_path / "a.parquet") == pq.read_table(tmp_path / "b.parquet")
+    check_trace(tmp_path / "b.parquet")
 
 
 def test_nothing_is_left_when_it_ends_between_parts(tmp_path):
