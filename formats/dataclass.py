@@ -43,14 +43,16 @@ def dataclass(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> 
 
     def decorated(cls: type[T]) -> type[T]:
         names = tuple(cls.__annotations__)
+        if not names or hasattr(cls, "__post_init__"):
+            raise TypeError(f"{cls.__name__} has no fields, or __post_init__: use dataclasses")
         defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
         made = _with_slots(cls, names) if slots else cls
         for name, value in defaults.items():
-            if isinstance(value, _Field) and name in vars(made):
+            if isinstance(value, _Field) and not slots:  # with slots, the name is that of a slot
                 delattr(made, name)
         methods = _methods(made, names, defaults) | (_comparison(made, names, frozen) if eq else {})
         for name, method in (methods | (_REFUSALS if frozen else {})).items():
-            if name not in vars(made) or name == "__hash__":
+            if vars(made).get(name) is None:  # a class that defines __eq__ alone has None as __hash__
                 setattr(made, name, method)
         return made
 
@@ -106,7 +108,7 @@ def _methods(cls: type, names: tuple[str, ...], defaults: dict[str, Any]) -> dic
             raise TypeError(f"{cls.__name__} got values that are no fields, or got them twice: {values}, {named}")
 
     def text(self: Any) -> str:
-        return f"{cls.__qualname__}({', '.join(f'{name}={value!r}' for name, value in _values(self).items())})"
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in _values(self).items())})"
 
     return {"__init__": construct, "__repr__": text, "_fields_here": names, "__match_args__": names}
 

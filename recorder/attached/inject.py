@@ -30,7 +30,8 @@ _LONGEST_S = 20.0
 UNANSWERED = "unanswered"
 #: The interpreter runs pending signal handlers when a script begins, after calls, and where loops go back. If one raised an
 #: exception there, the program would never get it. So there is no call but that of the library, which ends with an ImportError.
-#: The rest is only run if the library was not reached.
+#: The rest is only run if the library was not reached. (Without the last line, the function and its namespace would hold each
+#: other.)
 #: A thread whose callback of dl_iterate_phdr is Python waits for the GIL with the lock that a first dlopen waits for. Where
 #: there may be one, ctypes loads the library first, by a call without the GIL, and with the lock of imports, for which os.fork
 #: waits: a child that is forked within dlopen could load nothing. Unpacking makes calls without looking for signals.
@@ -65,6 +66,7 @@ except BaseException as error:
                 posix.write(result, f"it cannot load the library: {{error!a}}\\n".encode())
             finally:
                 posix.close(result)
+del library
 """
 
 

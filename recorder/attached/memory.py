@@ -111,6 +111,8 @@ def _refusal_of_process(pid: int) -> str | None:
     identity, own = read_identity(pid), read_identity("self")
     if identity is None or own is None or identity.user != own.user:
         return "it belongs to another user, who cannot write into the recording"
+    if not os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/")):  # noqa: PTH116
+        return "it has another root folder (chroot), where the recording is not found"
     if any(each.path.endswith(f"/{LIBRARY_NAME}".encode()) for each in mappings_of(pid)):
         return "it was started by scalene-record, whose recording has its memory"
     return _filter_of(pid)

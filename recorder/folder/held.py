@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,11 +60,13 @@ class HeldFolder:
         return self.name
 
     def name_for_others(self) -> Path:
-        """A name in ASCII that another process of our user can use. That of our descriptor lasts only as long as this process, so it is
-        taken only if the folder cannot be reached by its own."""
+        """A name that another process of our user can use later. That of our descriptor lasts only as long as this process, so
+        it is taken only if the folder's own has other characters than printable ASCII, or may lead elsewhere by then, because
+        another user may rename a folder above."""
         name = self.current_name()
         with suppress(OSError):
-            if str(name).isascii() and os.path.samestat(name.stat(), os.fstat(self._descriptor)):
+            text, is_ours = str(name), os.path.samestat(name.stat(), os.fstat(self._descriptor))
+            if text.isascii() and text.isprintable() and is_ours and only_we_may_move(name):
                 return name
         return Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
 
@@ -73,6 +76,18 @@ class HeldFolder:
     def text(self, error: Exception) -> str:
         """What the error says, with the name of the folder instead of the path in this process."""
         return str(error).replace(f"/proc/self/fd/{self._descriptor}/", f"{self.current_name()}/")
+
+
+def only_we_may_move(name: Path) -> bool:
+    """May nobody but our user and root rename what the name leads through? In a sticky folder, everybody may rename only what is
+    theirs. Raises OSError."""
+    for folder in name.parents:
+        status = folder.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return False
+        if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
+            return False
+    return True
 
 
 def _opened(name: Path, makes_private: bool = False) -> int:

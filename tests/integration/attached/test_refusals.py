@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interpreters import Interpreter
+from tests.support.interpreters import Interpreter, interpreters
 from tests.support.observed_program import attached, observed, observed_by
 from tests.support.recording import Finished, losses, report, run, tool
 
@@ -111,6 +111,20 @@ def test_a_container(any_python: Interpreter, tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None and program.stdout.readline() == b"ready\n"
         refused(tmp_path, ["--pid", str(program.pid)], "runs in a container", "in that container")
+        program.communicate(b"\n")
+
+
+@NEEDS_ROOT
+def test_memory_of_a_process_with_another_root_folder(tmp_path: Path) -> None:
+    newest = interpreters()[-1]
+    if newest.version < (3, 14):
+        pytest.skip("needs CPython 3.14 or newer")
+    (tmp_path / "root").mkdir()
+    code = f"import os\nos.chroot({str(tmp_path / 'root')!r})\nprint('ready', flush=True)\ninput()"
+    with subprocess.Popen([newest.path, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+        (tmp_path / "out").mkdir()
+        refused(tmp_path / "out", ["--pid", str(program.pid), "--memory"], "another root folder (chroot)")
         program.communicate(b"\n")
 
 

@@ -99,3 +99,38 @@ def test_copies_dictionaries_and_texts(module: Any) -> None:
     match point(5):
         case point(x, y):
             assert (x, y) == (5, 2)
+
+
+@MODULES
+def test_slots_may_be_made_for_each_instance_and_a_hash_of_ones_own_is_kept(module: Any) -> None:
+    @module.dataclass(slots=True)
+    class Many:
+        name: str
+        rows: list[Any] = module.field(default_factory=list)
+
+    @module.dataclass(frozen=True)
+    class Own:
+        x: int
+
+        def __hash__(self) -> int:
+            return 7
+
+    first, second = Many("a"), Many("a")
+    first.rows.append(1)
+    assert (first.rows, second.rows, hash(Own(3))) == ([1], [], 7)
+
+
+def test_what_is_not_supported_is_refused() -> None:
+    with pytest.raises(TypeError, match="use dataclasses"):
+
+        @ours.dataclass()
+        class WithoutFields:
+            pass
+
+    with pytest.raises(TypeError, match="use dataclasses"):
+
+        @ours.dataclass()
+        class Late:
+            x: int
+
+            def __post_init__(self) -> None: ...

@@ -225,6 +225,28 @@ def test_a_removed_folder_is_created_again_beside_what_has_its_name(name_is_take
     held.close()
 
 
+@pytest.mark.parametrize(
+    ("parent", "mode", "is_named"),
+    [
+        ("ours", 0o755, True),
+        ("sticky", 0o1777, True),
+        ("of a team", 0o775, False),
+        ("of all", 0o777, False),
+        ("a\nline", 0o755, False),
+        ("é", 0o755, False),
+    ],
+)
+def test_another_process_gets_a_name_that_nobody_else_can_lead_elsewhere(parent, mode, is_named, tmp_path):
+    folder = tmp_path / parent / "recording"
+    folder.parent.mkdir()
+    folder.parent.chmod(mode)
+    folder.mkdir(0o700)
+    held = HeldFolder(folder)
+    name = held.name_for_others()
+    assert (name == folder) == is_named and name.samefile(folder)
+    held.close()
+
+
 def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
     template = output.output_template(tmp_path)
     assert Path(template).parent == tmp_path
