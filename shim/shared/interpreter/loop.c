@@ -23,7 +23,8 @@
 #define USUAL_ENCODINGS 0x3b030301 /* version 1; the second byte does not matter here */
 #define CANDIDATES 16
 #define FEWEST_JUMPS 3
-#define MOST_CODE 8192 /* bytes of a function that are searched */
+#define MOST_PART ((size_t)1 << 20) /* bytes of a part of the loop; the largest known has 82 KiB */
+#define MOST_CODE 8192              /* bytes of a function that are searched */
 #define TARGETS 512
 
 /* An entry of the sorted table: where a function starts, and its FDE, relative to the table's header. */
@@ -156,7 +157,7 @@ bool loop_part_find(const struct interpreter_place *place, struct code_range loo
     if (candidates[i].jumps > most->jumps) most = &candidates[i];
   }
   *part = most->range;
-  return most->jumps >= FEWEST_JUMPS;
+  return most->jumps >= FEWEST_JUMPS && part->end - part->start <= MOST_PART;
 }
 
 /* ---- what it calls ---- */

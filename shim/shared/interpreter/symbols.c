@@ -222,9 +222,10 @@ static void find_static_ranges(const char *path, uintptr_t bias) {
       if (section[i].sh_type != SHT_SYMTAB || section[i].sh_link >= sections) continue;
       const ElfW(Shdr) *names = &section[section[i].sh_link];
       if (!inside(file, section[i].sh_offset, section[i].sh_size) || !inside(file, names->sh_offset, names->sh_size))
-        continue;
+        break;
       if (names->sh_size && file.data[names->sh_offset + names->sh_size - 1] == 0)
         scan_symbols(file, &section[i], names, bias);
+      break; /* a file has one such table; damaged ones may have many */
     }
   }
   munmap((void *)file.data, file.size);

@@ -6,12 +6,14 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "shared/base.h"
@@ -19,8 +21,11 @@
 #include "shared/interpreter/symbols.h"
 #include "shared/native/image.h"
 #include "shared/saferead.h"
+#include "watch/reading/proc.h"
 
-#define MOST_BYTES ((size_t)256 << 20) /* of the addresses that its segments take */
+#define MOST_BYTES ((size_t)256 << 20)       /* of the addresses that its segments take */
+#define MOST_COPIED_BYTES ((size_t)64 << 20) /* of the segments */
+#define MOST_SYMBOL_BYTES ((size_t)1 << 20)
 #define MOST_FILE_BYTES ((size_t)64 << 20)
 #define MOST_LIBRARIES 4096
 #define MOST_DYNAMIC 256
@@ -61,12 +66,14 @@ static bool find_library(const struct image_source *source, bool *is_program) {
 /* Discards segments that are impossible, and finds what all others take. */
 static bool measure(void) {
   uintptr_t low = UINTPTR_MAX, high = 0;
+  size_t left = MOST_COPIED_BYTES;
   for (int i = 0; i < library.segments; i++) {
     ElfW(Phdr) *segment = &library.segment[i];
     if (segment->p_filesz > segment->p_memsz) segment->p_filesz = segment->p_memsz;
     uintptr_t start = library.bias + segment->p_vaddr;
     if (segment->p_type != PT_LOAD) continue;
-    if (segment->p_memsz > MOST_BYTES || start >= ARCH_HIGHEST_ADDRESS) return false;
+    if (segment->p_memsz > left || start >= ARCH_HIGHEST_ADDRESS) return false;
+    left -= segment->p_memsz;
     if (start < low) low = start;
     if (start + segment->p_memsz > high) high = start + segment->p_memsz;
   }
@@ -127,36 +134,49 @@ static struct address_range symbol_in_copy(const char *name) {
   if (!found || !is_copied((uintptr_t)found, sizeof symbol)) return (struct address_range){0, 0, 0};
   memcpy(&symbol, found, sizeof symbol);
   uintptr_t start = copy.image.bias + symbol.st_value;
-  if (!is_copied(start, symbol.st_size)) return (struct address_range){0, 0, 0};
+  if (symbol.st_size > MOST_SYMBOL_BYTES || !is_copied(start, symbol.st_size)) return (struct address_range){0, 0, 0};
   return (struct address_range){start, start + symbol.st_size, 0};
 }
 
+/* The file may be longer than its status says. */
 static bool copy_file(int from, int to) {
-  struct stat status;
-  if (fstat(from, &status) || (size_t)status.st_size > MOST_FILE_BYTES) return false;
-  for (ssize_t got; (got = sendfile(to, from, NULL, MOST_FILE_BYTES)) != 0;) {
+  size_t left = MOST_FILE_BYTES;
+  for (ssize_t got; left && (got = sendfile(to, from, NULL, left)) != 0; left -= (size_t)got) {
     if (got < 0) return false;
   }
-  return true;
+  return left > 0;
 }
 
-/* Opens a regular file; of anything else, opening may have effects. */
-static int open_regular(const char *path) {
+/* Of files that are not regular, or that the kernel makes up, opening or reading may have effects. */
+static bool is_harmless(int place, unsigned long inode) {
   struct stat status;
+  struct statfs system;
+  if (fstat(place, &status) || !S_ISREG(status.st_mode) || status.st_ino != inode || fstatfs(place, &system))
+    return false;
+  return system.f_type != PROC_SUPER_MAGIC && system.f_type != SYSFS_MAGIC && system.f_type != TRACEFS_MAGIC &&
+         system.f_type != DEBUGFS_MAGIC;
+}
+
+/* Opens the file if it has this inode. Its device cannot be compared: on overlayfs and btrfs, mappings have another one. */
+static int open_same(const char *path, unsigned long inode) {
   char name[32];
   int place = open(path, O_PATH | O_CLOEXEC), file = -1;
   snprintf(name, sizeof name, "/proc/self/fd/%d", place);
-  if (place >= 0 && !fstat(place, &status) && S_ISREG(status.st_mode)) file = open(name, O_RDONLY | O_CLOEXEC);
+  if (place >= 0 && is_harmless(place, inode)) file = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (place >= 0) close(place);
   return file;
 }
 
 /* Returns a descriptor of a copy of the interpreter's file, which nobody can shorten while it is mapped; -1 = it cannot be
- * read. Only the places of its functions are read there. */
-static int open_file(pid_t pid, bool is_program) {
+ * read. Only the places of its functions are read there. The library's name is the process's own word, and a recorder with
+ * privileges could be made to open another file by it: it opens the mapping itself. */
+static int open_file(pid_t pid, uintptr_t address, bool is_program) {
   char path[PATH_BYTES + 32];
+  unsigned long inode;
+  if (!proc_file_at(pid, address, path, sizeof path, &inode)) return -1;
+  int from = open_same(path, inode);
   snprintf(path, sizeof path, is_program ? "/proc/%d/exe" : "/proc/%d/root%s", pid, library.path);
-  int from = open_regular(path);
+  if (from < 0) from = open_same(path, inode);
   int to = from < 0 ? -1 : memfd_create("interpreter", MFD_CLOEXEC);
   if (to >= 0 && !copy_file(from, to)) {
     close(to);
@@ -187,10 +207,10 @@ static void move_all(struct python_symbols *symbols) {
   move_back(&symbols->runtime);
 }
 
-static struct python_symbols *search(pid_t pid, uint32_t version, bool is_program) {
+static struct python_symbols *search(pid_t pid, const struct image_source *source, uint32_t version, bool is_program) {
   struct python_symbols *found = calloc(1, sizeof *found);
   char path[32] = "";
-  int file = version >> 16 == 0x30a ? open_file(pid, is_program) : -1;
+  int file = version >> 16 == 0x30a ? open_file(pid, source->interpreter, is_program) : -1;
   if (file >= 0) snprintf(path, sizeof path, "/proc/self/fd/%d", file);
   copy.info = (struct dl_phdr_info){
       .dlpi_addr = copy.image.bias, .dlpi_phdr = library.segment, .dlpi_phnum = (ElfW(Half))library.segments};
@@ -209,7 +229,7 @@ struct python_symbols *interpreter_symbols(pid_t pid, const struct image_source 
   bool is_program;
   if (!find_library(source, &is_program) || !measure() || !take_copy()) return NULL;
   find_tables();
-  struct python_symbols *found = search(pid, version, is_program);
+  struct python_symbols *found = search(pid, source, version, is_program);
   munmap(copy.at, copy.bytes);
   return found;
 }

@@ -245,6 +245,14 @@ static bool find_mapping(pid_t pid, uintptr_t address, const struct mapping *fil
   return is_found;
 }
 
+bool proc_file_at(pid_t pid, uintptr_t address, char *path, size_t size, unsigned long *inode) {
+  struct mapping found;
+  if (!find_mapping(pid, address, NULL, &found) || !found.inode) return false;
+  snprintf(path, size, "/proc/%d/map_files/%lx-%lx", pid, found.start, found.end);
+  *inode = found.inode;
+  return true;
+}
+
 uintptr_t proc_shared_at(pid_t pid, const void *address) {
   struct mapping own, other;
   if (!find_mapping(getpid(), (uintptr_t)address, NULL, &own) || !own.inode) return 0;

@@ -69,6 +69,9 @@ bool proc_has_ended(int pid_fd);
 bool proc_zombie_status(pid_t pid, int *status);
 /* Stores where the process has the program headers of its executable, and their number. False = unknown. */
 bool proc_program_headers(pid_t pid, uintptr_t *headers, uintptr_t *count);
+/* Stores the path by which the file that the process maps at `address` is found, though only with privileges, and its inode.
+ * False = none. */
+bool proc_file_at(pid_t pid, uintptr_t address, char *path, size_t size, unsigned long *inode);
 /* Returns the address at which the process `pid` maps what this process maps at `address` from a file; 0 = nowhere,
  * or it cannot be determined. */
 uintptr_t proc_shared_at(pid_t pid, const void *address);
