@@ -37,7 +37,13 @@ static bool is_wanted(void) {
 
 /* Takes samples until then, or until somebody wants something. */
 static void sample_until(int64_t until_ns) {
-  while (!is_wanted() && clock_now_ns() < until_ns && events_wait(until_ns)) threads_take_samples();
+  int64_t before_ns = clock_thread_cpu_ns();
+  while (!is_wanted() && clock_now_ns() < until_ns && events_wait(until_ns)) {
+    threads_take_samples();
+    int64_t now_ns = clock_thread_cpu_ns();
+    events_spent_ns += now_ns - before_ns;
+    before_ns = now_ns;
+  }
 }
 
 static void sleep_for(int64_t pause_ns) {
@@ -69,11 +75,11 @@ static int64_t next_pause(uint64_t *random, int64_t now_ns) {
   return period_ns / 2 + (int64_t)(random_next(random) % (uint64_t)period_ns);
 }
 
-/* Returns `pause_ns`, or a longer pause if the watcher has used more CPU time than its budget, which is larger where shorter
- * periods were asked for. */
+/* Returns `pause_ns`, or a longer pause if passes have used more CPU time than their budget, which is larger where shorter
+ * periods were asked for. Samples have a budget of their own (events.c). */
 static int64_t within_budget(int64_t pause_ns, int64_t started_ns, int64_t started_cpu_ns) {
   int64_t share = BUDGET_SHARE * shortest_period() / PERIOD_NS;
-  int64_t spent_ns = clock_thread_cpu_ns() - started_cpu_ns;
+  int64_t spent_ns = clock_thread_cpu_ns() - started_cpu_ns - events_spent_ns;
   int64_t granted_ns = BUDGET_NS + (clock_now_ns() - started_ns) / share;
   int64_t over_ns = (spent_ns - granted_ns) * share;
   if (over_ns > LONGEST_SLEEP_NS) over_ns = LONGEST_SLEEP_NS;

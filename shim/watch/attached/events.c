@@ -21,12 +21,14 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 
-#define LEAST_MEAN_NS 1000000 /* as that of passes */
-#define LIMIT_SHARE 4         /* of the limit on descriptors, events get at most this part */
+#define LEAST_MEAN_NS 1000000   /* as that of passes */
+#define MOST_MEAN_NS 2000000000 /* a tick's time has 32 bits */
+#define LIMIT_SHARE 4           /* of the limit on descriptors, events get at most this part */
 #define READY 64
 #define MOST_SHARE 5 /* of a CPU, the watcher uses at most 1/5 if there are many samples */
 #define MOST_STRETCH 1000
-#define DRAWS 64 /* between two looks at what it uses */
+#define DRAWS 64 /* or so much time, between two looks at what it uses: */
+#define WINDOW_NS 1000000000
 #define NICE (-15)
 #define SLICE_NS 100000
 
@@ -37,6 +39,13 @@ static struct epoll_event ready[READY];
 static int ready_count, ready_next;
 static uint64_t random_state;
 static double stretch = 1; /* of intervals */
+/* Since the last look; 0 = there was none. */
+static struct {
+  int64_t since_ns, spent_ns;
+  uint32_t draws;
+} window;
+
+int64_t events_spent_ns;
 
 uint32_t events_count(void) { return count; }
 
@@ -44,21 +53,21 @@ uint32_t events_count(void) { return count; }
 
 static int64_t mean_ns(void) {
   int64_t asked_ns = (int64_t)spool->cpu_interval_ns;
-  return (int64_t)((double)(asked_ns > LEAST_MEAN_NS ? asked_ns : LEAST_MEAN_NS) * stretch);
+  double mean = (double)(asked_ns > LEAST_MEAN_NS ? asked_ns : LEAST_MEAN_NS) * stretch;
+  return mean > MOST_MEAN_NS ? MOST_MEAN_NS : (int64_t)mean;
 }
 
 /* Many threads on many CPUs, or short intervals, must not take much of a CPU: above MOST_SHARE of one, intervals grow. */
 static void adapt(void) {
-  static int64_t since_ns, since_cpu_ns;
-  static uint32_t draws;
-  int64_t now_ns = clock_now_ns(), cpu_ns = clock_thread_cpu_ns();
-  if (++draws % DRAWS && since_ns) return;
-  if (since_ns && now_ns > since_ns)
-    stretch *= (double)(cpu_ns - since_cpu_ns) / (double)(now_ns - since_ns) * MOST_SHARE;
+  int64_t now_ns = clock_now_ns(), passed_ns = now_ns - window.since_ns;
+  if (window.since_ns && ++window.draws < DRAWS && passed_ns < WINDOW_NS) return;
+  if (window.since_ns && passed_ns > 0)
+    stretch *= (double)(events_spent_ns - window.spent_ns) / (double)passed_ns * MOST_SHARE;
   if (stretch < 1) stretch = 1;
   if (stretch > MOST_STRETCH) stretch = MOST_STRETCH;
-  since_ns = now_ns;
-  since_cpu_ns = cpu_ns;
+  window.since_ns = now_ns;
+  window.spent_ns = events_spent_ns;
+  window.draws = 0;
 }
 
 static int64_t draw(int64_t from_ns, int64_t range_ns) {
@@ -105,7 +114,6 @@ static void hurry(void) {
 
 static bool prepare(void) {
   if (poller >= 0) return true;
-  hurry();
   struct epoll_event wake = {.events = EPOLLIN, .data.ptr = NULL};
   int made = epoll_create1(EPOLL_CLOEXEC), signal = waker < 0 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : waker;
   if (made >= 0 && signal >= 0 && epoll_ctl(made, EPOLL_CTL_ADD, signal, &wake) == 0) {
@@ -132,7 +140,7 @@ static bool begin(struct attached_thread *thread, struct thread_event *event) {
   struct epoll_event awaited = {.events = EPOLLIN, .data.ptr = thread};
   int64_t first_ns;
   event->mean_ns = mean_ns();
-  first_ns = draw(1, event->mean_ns);
+  first_ns = draw(event->mean_ns / 2, event->mean_ns); /* the kernel repeats it until the first sample is taken */
   event->of_kernel = true;
   event->fd = open_event(thread->tid, true, first_ns);
   if (event->fd < 0) {
@@ -152,7 +160,7 @@ void events_open(struct attached_thread *thread) {
   struct thread_event *event = has_room() && prepare() ? calloc(1, sizeof *event) : NULL;
   if (event && begin(thread, event)) {
     thread->event = event;
-    count++;
+    if (!count++) hurry();
     return;
   }
   free(event);
@@ -163,10 +171,17 @@ void events_open(struct attached_thread *thread) {
 /* A thread that has ended is reported for ever. */
 static void await_no_more(const struct thread_event *event) { epoll_ctl(poller, EPOLL_CTL_DEL, event->fd, NULL); }
 
+static void discard(struct thread_event *event) {
+  struct ring_batch batch;
+  ring_read(&event->ring, &batch);
+  loss_add_many(LOSS_attached_lost, batch.user + batch.kernel + batch.lost);
+}
+
 void events_close(struct attached_thread *thread) {
   struct thread_event *event = thread->event;
   if (!event) return;
   await_no_more(event);
+  discard(event);
   for (int i = ready_next; i < ready_count; i++) {
     if (ready[i].data.ptr == thread) ready[i].data.ptr = NULL;
   }
@@ -178,11 +193,17 @@ void events_close(struct attached_thread *thread) {
 }
 
 void events_enable(struct attached_thread *thread, bool enabled) {
+  struct thread_event *event = thread->event;
   struct ring_batch ignored;
-  if (!thread->event) return;
-  if (!enabled) ioctl(thread->event->fd, PERF_EVENT_IOC_DISABLE, 0);
-  ring_read(&thread->event->ring, &ignored);
-  if (enabled) ioctl(thread->event->fd, PERF_EVENT_IOC_ENABLE, 0);
+  if (!event) return;
+  if (enabled) {
+    window.since_ns = 0;
+    ring_read(&event->ring, &ignored);
+    ioctl(event->fd, PERF_EVENT_IOC_ENABLE, 0);
+  } else {
+    ioctl(event->fd, PERF_EVENT_IOC_DISABLE, 0);
+    discard(event);
+  }
 }
 
 void events_draw(struct thread_event *event) {
@@ -197,9 +218,11 @@ void events_draw(struct thread_event *event) {
 /* To ask whether an event is ready takes away that it is, so there must be one question. Kernels before 5.11 have only the one
  * in milliseconds. */
 static int wait_for(int64_t left_ns) {
+  static bool in_ms; /* seccomp filters may refuse it with any error */
   struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
-  long got = syscall(SYS_epoll_pwait2, poller, ready, READY, &left, NULL, 0L);
-  if (got >= 0 || errno != ENOSYS) return (int)got;
+  long got = in_ms ? -1 : syscall(SYS_epoll_pwait2, poller, ready, READY, &left, NULL, 0L);
+  if (!in_ms && (got >= 0 || errno == EINTR)) return (int)got;
+  in_ms = true;
   return epoll_wait(poller, ready, READY, (int)(left_ns / 1000000) + 1);
 }
 
@@ -209,7 +232,7 @@ bool events_wait(int64_t until_ns) {
   int got = left_ns > 0 ? wait_for(left_ns) : 0;
   ready_next = 0;
   ready_count = got > 0 ? got : 0;
-  return true;
+  return got >= 0 || errno == EINTR;
 }
 
 static void take_wake(void) {

@@ -34,20 +34,24 @@ void kernel_poll(struct attached_thread *thread, int64_t passed_ns, attached_rea
 
 /* ---- events.c ---- */
 
+/* CPU time that the watcher has spent on samples, without passes. */
+extern int64_t events_spent_ns;
+
 /* Samples the thread from now on, if the kernel allows it: thread->event. Else its ticks come from polls, and the loss
  * attached_polled counts its process once. */
 void events_open(struct attached_thread *thread);
 /* Does nothing without an event. */
 void events_close(struct attached_thread *thread);
-/* The recording is paused, or goes on: what was sampled in the meantime is discarded. */
+/* The recording is paused, or goes on: what was sampled in the meantime is discarded. Samples that were not taken before
+ * are lost, here and by events_close. */
 void events_enable(struct attached_thread *thread, bool enabled);
 /* Draws the time until the next sample, uniformly in [0.5 q, 1.5 q), and notes q: the interval of the recording, at least
- * 1 ms, and more where samples take much CPU time. */
+ * 1 ms, at most 2 s, and more where samples take much CPU time. */
 void events_draw(struct thread_event *event);
 /* Returns how many threads have an event. */
 uint32_t events_count(void);
 /* Waits until a thread was sampled, until `until_ns` (CLOCK_MONOTONIC), or until events_wake is called. False = there is no
- * event: it has not waited. */
+ * event, or waiting fails: it has not waited. */
 bool events_wait(int64_t until_ns);
 /* Returns the next thread that was sampled by the end of the last wait; null = there is none. */
 struct attached_thread *events_next(void);

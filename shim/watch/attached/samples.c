@@ -13,9 +13,8 @@
 
 static uint32_t clamp_weight(int64_t ns) { return ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
 
-static void write_sample(struct attached_thread *thread, const struct ring_batch *batch,
+static void write_sample(struct attached_thread *thread, const struct ring_batch *batch, int64_t mean_ns,
                          const struct attached_stack *stack, const struct native_evidence *native, bool is_known) {
-  int64_t mean_ns = thread->event->mean_ns;
   struct record_tick tick = {.t_ns = batch->newest.t_ns, .stack = stack->hash, .native = native->chain};
   tick.pc = is_known ? batch->newest.value[DWARF_PC] : 0;
   tick.user_ns = clamp_weight((int64_t)batch->user * mean_ns);
@@ -30,14 +29,15 @@ void attached_sample(struct attached_thread *thread, const struct attached_sampl
   struct attached_stack stack = {.hash = 0};
   struct native_evidence native = {0};
   struct ring_batch batch;
+  int64_t mean_ns = thread->event->mean_ns; /* of these samples */
   by->read_python(context, &stack);
   ring_read(&thread->event->ring, &batch);
   if (batch.lost) loss_add_many(LOSS_attached_lost, batch.lost);
   if (!batch.user && !batch.kernel) return;
+  events_draw(thread->event); /* the thread runs on, and from here on its time counts */
   bool is_known = batch.newest.has_registers && by->read_native(context, &batch.newest, &native);
   if (is_known) by->go_back(context, &batch.newest, &native, &stack);
-  if (!thread->event->of_kernel) kernel_explain(thread->event, &stack, (int64_t)batch.user * thread->event->mean_ns);
+  if (!thread->event->of_kernel) kernel_explain(thread->event, &stack, (int64_t)batch.user * mean_ns);
   if (stack.flags & TICK_TORN) loss_add(LOSS_torn_stack);
-  write_sample(thread, &batch, &stack, &native, is_known);
-  events_draw(thread->event);
+  write_sample(thread, &batch, mean_ns, &stack, &native, is_known);
 }
