@@ -199,7 +199,16 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   return thread;
 }
 
+/* Nothing else reads the kernel time of threads whose events sample it. */
+static void read_system(struct attached_thread *thread) {
+  if (!thread->event || !thread->event->of_kernel) return;
+  int64_t system_ns = proc_system_ns(thread->process->start.pid, thread->tid);
+  if (system_ns > thread->system_seen_ns) thread->system_ns = thread->system_seen_ns = system_ns;
+  thread->system_run_ns = thread->run_ns;
+}
+
 static void end_thread(struct attached_thread *thread, int64_t now_ns) {
+  if (!thread->process->ends) read_system(thread);
   events_close(thread);
   attached_charge_rest(thread, now_ns);
   attached_write_thread_end(thread, now_ns);
@@ -248,6 +257,7 @@ static void list_threads(struct attached *process, int64_t now_ns) {
     if (tid > 0 && !thread) thread = begin_thread(process, tid, now_ns);
     if (!thread) continue;
     thread->listing = process->listing;
+    if (thread->system_run_ns != thread->run_ns) read_system(thread);
     if (names || !thread->name[0]) proc_name(process->start.pid, tid, thread->name, sizeof thread->name);
   }
   end_missing(process, now_ns);
@@ -309,6 +319,7 @@ static void end(struct attached *process, int64_t now_ns) {
   if (parent) is_told = proc_zombie_status(process->start.pid, &status);
   if (is_told) attached_write_reaped(parent, process->start.pid, status, now_ns);
   count_unseen(process);
+  for (struct attached_thread *thread = process->threads; thread; thread = thread->next) read_system(thread);
   if (!is_told && !is_root)
     attached_write_end(process, END_UNKNOWN, observed_ns(process), observed_system_ns(process), now_ns);
   if (parent) parent->children_ns += total_ns(process);
@@ -413,7 +424,9 @@ void attached_settle(int64_t now_ns, bool ends) {
     proc_usage(process->start.pid, &process->usage);
     for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
       events_enable(thread, false);
+      read_system(thread);
       attached_charge_rest(thread, now_ns);
+      if (ends) events_close(thread);
     }
   }
 }

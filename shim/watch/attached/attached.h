@@ -39,6 +39,7 @@ struct attached_thread {
   int64_t system_seen_ns;     /* kernel time, in the kernel's steps of 10 ms: when it was last observed, */
   int64_t system_ns;          /* what of it was charged, */
   int64_t system_start_ns;    /* and what it was at the beginning */
+  int64_t system_run_ns;      /* run_ns when system_seen_ns was read, if the event samples the kernel */
   struct thread_event *event; /* null = its ticks come from polls */
   uint64_t stack;             /* stack and flags of its last tick */
   uint32_t flags;
