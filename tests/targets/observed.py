@@ -41,9 +41,15 @@ def busy_thread():
 
 
 def short_thread():
-    begun = threading.Thread(target=burn, args=(0.5,))
+    begun = threading.Thread(target=lambda: (in_kernel(0.2), burn(0.3)))
     begun.start()
     begun.join()
+
+
+def in_kernel(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        os.urandom(1 << 20)
 
 
 def short_threads():

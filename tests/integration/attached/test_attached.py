@@ -102,6 +102,7 @@ def test_threads_come_and_go(python: Interpreter, tmp_path: Path) -> None:
         recorder.stop()
     main, short, lasting = sorted(rows(tmp_path / "t.parquet", "thread"), key=lambda row: row["t_ns"])
     assert short["cpu_ns"] == pytest.approx(0.5e9, abs=0.1e9) and short["end_ns"] > short["t_ns"]
+    assert short["system_ns"] == pytest.approx(0.2e9, abs=0.1e9)
     assert main["end_ns"] is None and lasting["end_ns"] is None
     assert {row["engine"] for row in (main, short, lasting)} == {"perf"}
 
