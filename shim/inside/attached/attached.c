@@ -85,6 +85,7 @@ static void begin_thread(bool from_now) {
   if ((t->session == memory_session && (t->id || t->ended)) || !recording()) return;
   int saved_errno = errno;
   memset(t, 0, sizeof *t);
+  t->perf_fd = t->old_perf_fd = t->fault_fd = t->old_fault_fd = t->user_timer = t->kernel_timer = -1;
   t->session = memory_session;
   t->tid = (int32_t)syscall(SYS_gettid);
   t->id = id_of(t->tid);
@@ -123,15 +124,20 @@ static void unwrap(void) {
 
 bool attached_is_on(void) { return atomic_load(&state) == ON; }
 
-/* `has_lock`: the caller has the loader's lock. */
+/* `has_lock`: the caller has the loader's lock, or both. They are given back: others may wait for them, and a thread that is
+ * waited for here may be stopped by one of these. */
 static void leave(bool has_gil, bool has_lock) {
-  int on = ON;
-  if (!atomic_compare_exchange_strong(&state, &on, BETWEEN)) return;
-  int saved_errno = errno;
-  memory_mode = MEMORY_FORWARD;
-  seal_process(true);
-  if (has_gil) unwrap();
-  if (has_lock) slots_lead_back();
+  int on = ON, saved_errno = errno;
+  bool was_on = atomic_compare_exchange_strong(&state, &on, BETWEEN);
+  if (was_on) {
+    memory_mode = MEMORY_FORWARD;
+    seal_process(true);
+    if (has_gil) unwrap();
+    if (has_lock) slots_lead_back();
+  }
+  if (has_lock) loader_end();
+  errno = saved_errno;
+  if (!was_on) return;
   let_others_finish();
   spool_finish_chunk();
   spool_close();
@@ -149,11 +155,7 @@ static bool take_loader(enum loader_locks locks) {
   return false;
 }
 
-void attached_leave(bool has_gil) {
-  bool has_lock = take_loader(LIST_LOCK);
-  leave(has_gil, has_lock);
-  if (has_lock) loader_end();
-}
+void attached_leave(bool has_gil) { leave(has_gil, take_loader(LIST_LOCK)); }
 
 static bool recorder_has_gone(void) { return syscall(SYS_kill, spool->recorder_pid, 0) == -1; }
 
@@ -182,9 +184,7 @@ static bool is_over(int64_t now_ns) {
 /* If the loader's lock is taken, the next stop ends the recording. A child that shares its parent's memory changes nothing of
  * it. */
 static void end_at_stop(bool has_gil) {
-  if (!fork_is_recorded_process() || !loader_begin(LIST_LOCK)) return;
-  leave(has_gil, true);
-  loader_end();
+  if (fork_is_recorded_process() && loader_begin(LIST_LOCK)) leave(has_gil, true);
 }
 
 static void at_stop(bool has_gil) {
@@ -283,15 +283,17 @@ static const char *find_all(void) {
   return pyalloc_can_wrap() ? NULL : "covered";
 }
 
+/* A child that is forked before the end of this must not record as its parent, so it is known first that there may be one. */
 static const char *begin(const char *path) {
+  atomic_store(&state, BETWEEN);
+  fork_watch(begin_in_child);
+  fork_begin_process();
+  if (!watches_forks) watches_forks = pthread_atfork(NULL, NULL, fork_in_child) == 0;
   seal_process(false);
   if (spool_open(path)) return "spool";
   uint32_t process = find_process((pid_t)syscall(SYS_getpid));
   if (!process) return "process";
   memory_session++;
-  fork_watch(begin_in_child);
-  fork_begin_process();
-  if (!watches_forks) watches_forks = pthread_atfork(NULL, NULL, fork_in_child) == 0;
   spool_begin_process(process);
   if (!has_end_key) has_end_key = pthread_key_create(&end_key, end_thread) == 0;
   thread_set_begin(begin_thread);
@@ -308,13 +310,16 @@ static const char *begin(const char *path) {
   return NULL;
 }
 
+/* Gives the locks back. */
 static const char *start_with_lock(const char *path) {
-  const char *missing;
-  if ((missing = renew()) || (missing = find_all())) return missing;
-  if (!path) return NULL;
-  if (!(missing = begin(path))) return NULL;
-  atomic_store(&state, ON); /* whatever was done is taken back */
-  leave(true, true);
+  const char *missing = renew();
+  if (!missing) missing = find_all();
+  if (!missing && path && (missing = begin(path))) {
+    atomic_store(&state, ON); /* whatever was done is taken back */
+    leave(true, true);
+  } else {
+    loader_end();
+  }
   return missing;
 }
 
@@ -323,8 +328,12 @@ static const char *start(const char *path) {
   const char *missing = loader_find();
   if (missing) return missing;
   if (!take_loader(BOTH_LOCKS)) return "loader";
-  if (attached_is_on() && (!recording() || recorder_has_gone())) leave(true, true);
-  missing = atomic_load(&state) == OFF ? start_with_lock(path) : "recorded";
+  if (attached_is_on() && (!recording() || recorder_has_gone())) {
+    leave(true, true);
+    if (!take_loader(BOTH_LOCKS)) return "loader";
+  }
+  if (atomic_load(&state) == OFF) return start_with_lock(path);
+  missing = attached_is_on() ? "recorded" : "loader"; /* another thread is about to end the one before: ask again */
   loader_end();
   return missing;
 }
@@ -335,7 +344,6 @@ static const char *stop(void) {
   memory_thread_end();
   memory_write_heap();
   leave(true, true);
-  loader_end();
   return NULL;
 }
 

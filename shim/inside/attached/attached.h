@@ -16,13 +16,13 @@ void attached_leave(bool has_gil);
 /* True while a recording is under way that is not about to end. Context: malloc. */
 bool attached_is_on(void);
 
-/* ---- slots.c: the slots through which images call malloc and mmap. The caller has the loader's lock (loader.h). ---- */
+/* ---- slots.c: the slots through which images call malloc and mmap. The caller has the list's lock (loader.h). ---- */
 
-/* Leads them here, in all images. Context: malloc. */
+/* Leads them here, in all images. The caller has both locks, so that none is just being loaded. Context: malloc. */
 void slots_lead_here(void);
 /* Leads them back. Context: malloc. */
 void slots_lead_back(void);
-/* Takes the lock, if it is free, and leads slots of images here that were loaded since. Does nothing if the last time was
+/* Takes both locks, if they are free, and leads slots of images here that were loaded since. Does nothing if the last time was
  * not long ago. Context: malloc. */
 void slots_refresh(int64_t now_ns);
 /* True if malloc is libc's for the program, and not one of another library. Context: normal. */

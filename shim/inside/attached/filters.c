@@ -35,8 +35,11 @@ static void find_real_dlsym(void) {
 void *attached_before_dlsym(void *handle, const char *name) {
   if (unlikely(!attached_real_dlsym)) find_real_dlsym();
   if (!recording() || !name || handle == RTLD_NEXT) return NULL;
-  if (strcmp(name, "prctl") == 0) return (void *)&attached_prctl;
-  return strcmp(name, "syscall") == 0 ? (void *)&syscall : NULL;
+  bool is_prctl = strcmp(name, "prctl") == 0;
+  if (!is_prctl && strcmp(name, "syscall") != 0) return NULL;
+  void *libcs = is_prctl ? (void *)real_prctl : (void *)attached_real_syscall;
+  if (!libcs || attached_real_dlsym(handle, name) != libcs) return NULL; /* another library's function of that name */
+  return is_prctl ? (void *)&attached_prctl : (void *)&syscall;
 }
 
 /* The result of dlsym(RTLD_NEXT, ...) depends on the address of its caller. So this jumps to the real dlsym. */

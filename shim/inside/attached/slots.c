@@ -5,6 +5,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "inside/attached/attached.h"
@@ -48,7 +49,8 @@ static LASTING struct call calls[] = {CALL(malloc, true),
 #define CALLS (sizeof calls / sizeof *calls)
 
 static LASTING unsigned long long seen_loads, seen_unloads;
-static LASTING _Atomic int64_t again_ns; /* images that were being loaded are visited again; 0 = there were none */
+/* When images are visited again: the loader may have been about to fill a slot with libc's function. 0 = that was done. */
+static LASTING _Atomic int64_t again_ns;
 #define AGAIN_NS 100000000
 static LASTING _Atomic int64_t look_ns; /* when a stop asks again whether images were loaded */
 #define LOOK_NS 10000000
@@ -83,6 +85,9 @@ static const struct call *find_by_name(const char *name) {
   return NULL;
 }
 
+/* An image other than libc and the loader has an allocator of its own. */
+static LASTING bool has_others;
+
 /* Returns the call that a slot belongs to; null = none. */
 static const struct call *call_of(const struct relocated *image, const ElfW(Rela) * relocation) {
   uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
@@ -99,10 +104,13 @@ static bool is_unfilled(const struct relocated *image, const ElfW(Rela) * reloca
 /* The executable at a fixed address, to whose jump other images' pointers may lead. */
 static LASTING uintptr_t first_start, first_end;
 
+/* An unfilled slot may come to lead to another allocator, if there is one, but for the executable's: that finds
+ * first what all find (slots_are_libcs). */
 static bool is_usual(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call) {
   uintptr_t value = *relocation_slot(image, relocation);
+  if (is_unfilled(image, relocation, value)) return !has_others || value - first_start < first_end - first_start;
   return !value || value == call->libcs || value == call->ours || value - first_start < first_end - first_start ||
-         is_unfilled(image, relocation, value) || value < image->image.end - image->image.start;
+         value < image->image.end - image->image.start;
 }
 
 typedef bool visit_slot(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call);
@@ -128,7 +136,7 @@ static bool is_usual_or_no_allocation(const struct relocated *image, const ElfW(
 static bool lead_here(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call) {
   uintptr_t *slot = relocation_slot(image, relocation), value = *slot;
   if (value == call->libcs || is_unfilled(image, relocation, value))
-    relocations_replace(image, slot, value, call->ours);
+    relocations_replace(image, slot, value, call->ours); /* false = calls by it are missing, which is not counted */
   return true;
 }
 
@@ -159,6 +167,17 @@ static int lead_image_here(struct dl_phdr_info *info, size_t size, void *unused)
   return 0;
 }
 
+/* Notes whether the image has an allocator. The loader of an older glibc has one, for itself. */
+static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *unused) {
+  struct elf_image image;
+  (void)size, (void)unused;
+  elf_image_read(info, &image);
+  bool is_libc = calls[0].libcs >= image.start && calls[0].libcs < image.end;
+  has_others = !is_libc && image.bias != getauxval(AT_BASE) &&
+               (elf_image_symbol(&image, "malloc") || elf_image_symbol(&image, "free"));
+  return has_others;
+}
+
 static int lead_image_back(struct dl_phdr_info *info, size_t size, void *unused) {
   struct relocated image;
   (void)size, (void)unused;
@@ -169,6 +188,7 @@ static int lead_image_back(struct dl_phdr_info *info, size_t size, void *unused)
 /* Where slots are led: here by a thread that has seen that a recording is under way, back by the one that ends it. Both have
  * the loader's lock, so what is led here late cannot come after what was led back. */
 void slots_lead_here(void) {
+  dl_iterate_phdr(look_for_allocator, NULL);
   dl_iterate_phdr(lead_image_here, NULL);
   atomic_store(&again_ns, clock_now_ns() + AGAIN_NS);
 }
@@ -196,7 +216,7 @@ static void look(void) {
 void slots_refresh(int64_t now_ns) {
   int64_t due_ns = atomic_load(&look_ns);
   if (now_ns < due_ns || !atomic_compare_exchange_strong(&look_ns, &due_ns, now_ns + LOOK_NS) ||
-      !loader_begin(LIST_LOCK))
+      !loader_begin(BOTH_LOCKS)) /* the loader must not be about to make an image's pages read-only */
     return;
   if (attached_is_on()) look();
   loader_end();

@@ -1,5 +1,6 @@
 #include "inside/native/relocations.h"
 
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -54,6 +55,15 @@ static int write_error(uintptr_t *slot) {
   return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
 }
 
+/* The same for a slot that the loader may fill at this moment: the system call does "or 0" to half of it, atomically. It wakes
+ * nobody, as nobody waits there. */
+static int atomic_write_error(uintptr_t *slot) {
+  uint32_t nothing = 0;
+  long operation = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
+  long woken = syscall(SYS_futex, &nothing, (long)FUTEX_WAKE_OP_PRIVATE, 0L, 0L, slot, operation);
+  return woken < 0 ? errno : 0;
+}
+
 #define MOST_TRIES 1000
 static LASTING _Atomic bool busy;
 
@@ -71,13 +81,19 @@ void relocations_end(void) { atomic_store(&busy, false); }
 
 void relocations_postfork_child(void) { atomic_store(&busy, false); }
 
-/* Returns false if the slot could not be made writable. The loader protects whole pages. */
+/* That fails if the kernel has no memory at the moment. */
+static void close_page(uintptr_t page, uintptr_t page_size) {
+  for (int tries = 0; tries < 3 && syscall(SYS_mprotect, page, page_size, PROT_READ); tries++) syscall(SYS_sched_yield);
+}
+
+/* Returns false if the slot could not be made writable. The loader protects whole pages; the others may be
+ * read-only as the program has them, and stay so. */
 static bool change(const struct relocated *image, uintptr_t *slot, const uintptr_t *expected, uintptr_t value,
                    bool loaded) {
   uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
   bool may_be_closed = page >= (image->read_only_start & mask) && page < (image->read_only_end & mask);
-  int failure = !may_be_closed ? 0 : loaded ? EFAULT : write_error(slot);
-  if (failure && failure != EFAULT) return false;
+  int failure = expected ? atomic_write_error(slot) : !may_be_closed ? 0 : loaded ? EFAULT : write_error(slot);
+  if (failure && (failure != EFAULT || !may_be_closed)) return false;
   if (failure && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
   uintptr_t found = expected ? *expected : 0;
   if (!expected) {
@@ -85,7 +101,7 @@ static bool change(const struct relocated *image, uintptr_t *slot, const uintptr
   } else {
     __atomic_compare_exchange_n(slot, &found, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
-  if (failure) syscall(SYS_mprotect, page, page_size, PROT_READ);
+  if (failure) close_page(page, page_size);
   return true;
 }
 

@@ -52,7 +52,8 @@ void relocations_postfork_child(void);
  * that fails. `loaded`: the image is known to be loaded completely. Context: signal. */
 bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value, bool loaded);
 
-/* The same, unless the program or the loader has just stored another value than `expected` there. Context: signal. */
+/* The same, unless the program or the loader has just stored another value than `expected` there, and never in a page that the
+ * program itself has made read-only. Another thread may not be loading the image. Context: signal. */
 bool relocations_replace(const struct relocated *image, uintptr_t *slot, uintptr_t expected, uintptr_t value);
 
 #pragma GCC visibility pop
