@@ -17,11 +17,11 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from scalene_trace.formats.dataclass import replace
 from scalene_trace.recorder.attached.follow import Follower
 from scalene_trace.recorder.attached.memory import AttachedMemory
 from scalene_trace.recorder.folder.facts import Facts

@@ -14,6 +14,7 @@
 #include "inside/native/relocations.h"
 #include "shared/base.h"
 #include "shared/clock.h"
+#include "shared/interpreter/elf_image.h"
 #include "shared/loss.h"
 
 void free_sized(void *, size_t);

@@ -59,8 +59,8 @@ static int write_error(uintptr_t *slot) {
  * nobody, as nobody waits there. */
 static int atomic_write_error(uintptr_t *slot) {
   uint32_t nothing = 0;
-  long operation = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
-  long woken = syscall(SYS_futex, &nothing, (long)FUTEX_WAKE_OP_PRIVATE, 0L, 0L, slot, operation);
+  int operation = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
+  long woken = syscall(SYS_futex, &nothing, (long)FUTEX_WAKE_OP_PRIVATE, 0L, 0L, slot, (long)operation);
   return woken < 0 ? errno : 0;
 }
 
