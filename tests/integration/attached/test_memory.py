@@ -23,7 +23,7 @@ NEWER = [each for each in interpreters() if each.version >= FIRST]
 newer = pytest.mark.parametrize("newer", NEWER, ids=lambda each: each.name)
 needs_newer = pytest.mark.skipif(not NEWER, reason="needs CPython 3.14 or newer")
 #: What every such recording has, and what a busy machine adds.
-USUAL = {"attached_memory", "attached_polled", "torn_stack", "waits_rare"}
+USUAL = {"attached_lost", "attached_memory", "attached_polled", "torn_stack", "waits_rare"}
 
 
 @contextmanager
