@@ -371,6 +371,7 @@ print(start("1.parquet", ["--duration", "100ms"]))
 due = time.monotonic() + 30
 while not os.path.exists("1.parquet") and time.monotonic() < due:
     time.sleep(0.05)
+time.sleep(0.5)  # the recorder ends a moment after its trace is there
 print(start("2.parquet"), start("2.parquet"))
 within()
 print(stop(), stop())
