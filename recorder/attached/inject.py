@@ -33,8 +33,8 @@ UNANSWERED = "unanswered"
 #: The rest is only run if the library was not reached. (Without the last line, the function and its namespace would hold each
 #: other.)
 #: A thread whose callback of dl_iterate_phdr is Python waits for the GIL with the lock that a first dlopen waits for. Where
-#: there may be one, ctypes loads the library first, by a call without the GIL, and with the lock of imports, for which os.fork
-#: waits: a child that is forked within dlopen could load nothing. Unpacking makes calls without looking for signals.
+#: there may be one, ctypes loads the library first, by a call without the GIL, and with the lock of imports, for which a fork
+#: by Python waits: a child that is forked within dlopen could load nothing. Unpacking makes calls without looking for signals.
 _SCRIPT = """\
 import sys, _imp
 def library(): pass

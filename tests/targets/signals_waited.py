@@ -40,7 +40,7 @@ facts["while_waiting"] = int(signal.sigwait([signal.SIGRTMAX - 3, signal.SIGRTMI
 threads.append(threading.Thread(target=in_thread))
 threads[1].start()
 for number in (signal.SIGRTMAX - 3, signal.SIGUSR2, signal.SIGRTMAX - 3):
-    time.sleep(0.05)
+    time.sleep(0.2)  # else two may be pending, of which the lower one comes first
     send(number)
 for thread in threads:
     thread.join()
