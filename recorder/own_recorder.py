@@ -20,7 +20,8 @@ _PATIENCE_S = 30.0
 _POLL_S = 0.005
 #: How often the end of the recorder is looked for besides waiting for the end of its messages.
 _CHECK_S = 0.1
-#: How long a recorder that cannot say that it observes this process is given for that.
+#: How long a recorder that cannot say that it observes this process is given for that, and one that has written its trace, to
+#: end.
 _SETTLE_S = 0.3
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _SET_PTRACER = 0x59616D61  # prctl(2)
@@ -54,6 +55,7 @@ class Recorder(Shared):
         self.path, self.pid, self.has_spoken, self.folder = path, 0, False, f"{path}.spool"
         self._messages, self._pipe = messages, os.fstat(messages).st_ino
         self._before, self._folder_before = _identity(path), _identity(self.folder)
+        self._seen = self._before
         self._start: bytes | None = None
         self._is_over = False
 
@@ -91,7 +93,11 @@ class Recorder(Shared):
         return False
 
     def has_ended(self) -> bool:
-        return self._ends_within(0)
+        # When the trace is written, it is about to end, and records nothing any more, unless that was a snapshot.
+        if (written := _identity(self.path)) in (None, self._seen):
+            return self._ends_within(0)
+        self._seen = written
+        return self._ends_within(_SETTLE_S)
 
     def end(self) -> str | None:
         """Ends the recording, and waits until the trace is written. Returns its path; None, with a sentence, if there is
