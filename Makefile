@@ -191,6 +191,8 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/startup.py
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/budget.py --kept --seconds 40
+	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/unbiased.py
+	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/unbiased.py --phases 16
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/sending.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/long_recording.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/growth.py

@@ -3,9 +3,7 @@
 A round runs a program bare, with the budget and fully recorded, in an order that turns. What recording costs is told by four
 figures: the CPU time of the program's body against the bare run of the round (medians and ranges; noise of other programs is
 above a hundredth), the recorder's own CPU time while the program ran, of the time that it ran, and the cost that the trace
-itself names. "apart": the largest difference between the share of a function in all traces with the budget and in those that
-are fully recorded, in percent of the CPU time, and in standard errors of it. ``--phases`` records a program whose two
-phases use the same CPU time, and whose recording costs differ.
+itself names. Whether what is found is right, ``unbiased.py`` measures.
 """
 
 from __future__ import annotations

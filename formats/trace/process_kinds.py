@@ -67,7 +67,10 @@ PROCESS_KINDS: tuple[Kind, ...] = (
             Column("tid", "int64", "", "the system's thread id"),
             Column("name", "string", "", "the kernel's name of the thread", "it did not end during the recording"),
             Column(
-                "engine", "string", "", "source of its ticks: perf, posix, polled (the process was attached to), none"
+                "engine",
+                "string",
+                "",
+                "source of its ticks: perf, posix, polled (attached to, without a perf event), none",
             ),
             Column("end_ns", "int64", "ns", "time of its end", "it did not end during the recording"),
             Column(

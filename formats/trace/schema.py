@@ -47,7 +47,7 @@ KINDS: tuple[Kind, ...] = (
                 "pc_class",
                 "string",
                 "",
-                "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and similar), extension, shim, unknown (JIT code), unread (not known: the process was attached to)",
+                "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and similar), extension, shim, unknown (JIT code), unread (not known: attached to, and polled or not readable)",
             ),
             Column(
                 "pc_module", "int32", "", "id of the module row of the interrupted instruction", "in no known image"

@@ -44,7 +44,8 @@ _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.
 #: Of zstd, and for source texts: they are most of a trace, and most of the time that its compression takes. Level 5 takes
 #: half of that time, for 8 % more; and level 3, for long texts, again half of that for 8 % more.
 _LEVEL, _TEXT_LEVEL, _LONG_TEXT_LEVEL, _LONG_TEXT_BYTES = 9, 5, 3, 8 << 20
-#: A trace with few rows has no dictionaries, of which each would take a page. Level 17 would make it up to 1 % smaller, in 2 to 6 ms more.
+#: A trace with few rows has no dictionaries, of which each would take a page. Level 17 would make it 0.2 to 3 % smaller, in 2 to
+#: 6 ms more.
 _FEW_ROWS, _FEW_BYTES = 5_000, 1 << 20
 #: The common columns ``trace_id`` and ``kind``, and their type in memory.
 _FEW_TEXTS, _FEW = 2, pa.dictionary(pa.int8(), pa.string())

@@ -3,16 +3,16 @@ process may have another version of Python than the recorder: where its fields l
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...formats.dataclass import dataclass
 from ..errors import SetupError
 from ..folder.held import HeldFolder
+from ..other_memory import read_memory, write_memory
 from ..runtime_table import RUNTIME_BYTES, has_table, is_free_threaded
 from .facts import Life, life_of
 from .interpreter import Interpreter
@@ -143,45 +143,39 @@ class Injector:
         table = self._read(self._python.runtime, RUNTIME_BYTES)
         at = _POSITIONS[self._python.version >> 16]
         breaker, support, _, pending, path, room = (_word(table, at + 8 * index) for index in range(6))
-        interpreter = self._pointer(self._python.runtime + _word(table, _HEAD))
-        main = self._pointer(interpreter + _word(table, _MAIN))
+        main = _pointer(
+            self._pid, _pointer(self._pid, self._python.runtime + _word(table, _HEAD)) + _word(table, _MAIN)
+        )
         if not main:
             raise SetupError(f"Process {self._pid} has no main thread that runs Python.")
         return _Place(main + breaker, main + support + pending, main + support + path, room)
 
-    def _pointer(self, address: int) -> int:
-        return int.from_bytes(self._read(address, 8), "little")
-
     def _read(self, address: int, size: int) -> bytes:
-        return _move("process_vm_readv", self._pid, address, bytes(size))
+        return read_memory(self._pid, address, size)
 
     def _write(self, address: int, data: bytes) -> None:
         """Raises OSError, also if the process has called exec: something else is at that address then."""
         is_same = life_of(self._pid) == self._life and self._read(self._life.random, _RANDOM_BYTES) == self._random
         if not is_same or not has_table(self._read(self._python.runtime, RUNTIME_BYTES)):
             raise ProcessLookupError(errno.ESRCH, "it has called exec, or has ended")
-        _move("process_vm_writev", self._pid, address, data)
+        write_memory(self._pid, address, data)
 
 
 def refusal(pid: int, python: Interpreter) -> str | None:
     """Why no script can be run in the process; None if it can. Raises OSError."""
-    table = _move("process_vm_readv", pid, python.runtime, bytes(RUNTIME_BYTES))
+    table = read_memory(pid, python.runtime, RUNTIME_BYTES)
     if not python.is_known or python.version >> 16 not in _POSITIONS:
         return "its interpreter is not CPython 3.14 or 3.15"
     if is_free_threaded(table):
         return "its interpreter is a free-threaded build"
-    at = _POSITIONS[python.version >> 16]
-    interpreter = int.from_bytes(
-        _move("process_vm_readv", pid, python.runtime + _word(table, _HEAD), bytes(8)), "little"
-    )
+    interpreter = _pointer(pid, python.runtime + _word(table, _HEAD))
     if not interpreter:
         return "its interpreter does not run"
-    enabled = _move("process_vm_readv", pid, interpreter + _word(table, at + 16), bytes(4))
-    if enabled == bytes(4):
+    if not any(read_memory(pid, interpreter + _word(table, _POSITIONS[python.version >> 16] + 16), 4)):
         return "its interpreter refuses debuggers (-X disable-remote-debug, PYTHON_DISABLE_REMOTE_DEBUG)"
-    if any(_move("process_vm_readv", pid, interpreter + _word(table, _NEXT_INTERPRETER), bytes(8))):
+    if _pointer(pid, interpreter + _word(table, _NEXT_INTERPRETER)):
         return "it has several interpreters"
-    if not any(_move("process_vm_readv", pid, interpreter + _word(table, _MAIN), bytes(8))):
+    if not _pointer(pid, interpreter + _word(table, _MAIN)):
         return "none of its threads is Python's main thread"
     return None
 
@@ -200,15 +194,5 @@ def _word(table: bytes, at: int) -> int:
     return int.from_bytes(table[at : at + 8], "little")
 
 
-def _move(name: str, pid: int, address: int, data: bytes) -> bytes:
-    """Reads as many bytes as ``data`` has, or writes them. Raises OSError."""
-    function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    function.restype = ctypes.c_ssize_t
-    memory = ctypes.create_string_buffer(data, len(data))
-    own = (ctypes.c_size_t * 2)(ctypes.addressof(memory), len(data))
-    other = (ctypes.c_size_t * 2)(address, len(data))
-    done = function(pid, own, ctypes.c_ulong(1), other, ctypes.c_ulong(1), ctypes.c_ulong(0))
-    if done != len(data):
-        number = ctypes.get_errno() if done < 0 else 14
-        raise OSError(number, os.strerror(number))
-    return memory.raw
+def _pointer(pid: int, address: int) -> int:
+    return int.from_bytes(read_memory(pid, address, 8), "little")

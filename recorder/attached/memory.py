@@ -9,7 +9,7 @@ from contextlib import suppress
 from ..errors import SetupError
 from ..folder.files import SPOOL_NAME
 from ..folder.held import HeldFolder
-from ..rights.identity import read_identity
+from ..rights.identity import may_use_descriptors, read_identity
 from ..shim_library import LIBRARY_NAME, attached_library
 from ..spool.spool_file import seccomp_filters
 from .facts import life_of, mappings_of
@@ -35,11 +35,12 @@ _MISSING = {
     "spool": "it cannot open the recording",
     "memory": "it has no memory left",
     "libc": "its C library is unknown",
+    "ending": "a thread has not finished with the end of the recording before",
     "loader": "a thread is inside dl_iterate_phdr or dlopen all the time",
     UNANSWERED: "its main thread does not answer",
 }
-#: The watcher has not seen the process yet; another thread has the loader's lock.
-_AGAIN = ("process", "loader")
+#: The watcher has not seen the process yet, another thread has the loader's lock, or the recording before is about to end.
+_AGAIN = ("process", "loader", "busy", "ending")
 
 
 class AttachedMemory:
@@ -92,7 +93,7 @@ class AttachedMemory:
         self._is_on = False
         end_s = time.monotonic() + _LOADER_S
         with suppress(OSError, SetupError):  # it has ended, or called exec
-            while self._injector.run("stop", _STOP_S) == "loader" and time.monotonic() < end_s:
+            while self._injector.run("stop", _STOP_S) in _AGAIN and time.monotonic() < end_s:
                 time.sleep(_RETRY_S)
 
 
@@ -100,8 +101,7 @@ def _injector(pid: int, folder: HeldFolder) -> Injector:
     """Raises OSError, SetupError."""
     life, python = life_of(pid), find_interpreter(pid)
     reason = "it has no Python interpreter" if python is None else refusal(pid, python)
-    if reason is None:
-        reason = _refusal_of_process(pid)
+    reason = reason or _refusal_of_process(pid) or _refusal_of_folder(pid, folder)
     if reason is not None or python is None:
         raise SetupError(_refused(pid, str(reason)))
     return Injector(pid, life, python, folder, attached_library())
@@ -116,6 +116,16 @@ def _refusal_of_process(pid: int) -> str | None:
     if any(each.path.endswith(f"/{LIBRARY_NAME}".encode()) for each in mappings_of(pid)):
         return "it was started by scalene-record, whose recording has its memory"
     return _filter_of(pid)
+
+
+def _refusal_of_folder(pid: int, folder: HeldFolder) -> str | None:
+    """Where the folder is reached by our descriptor, may the process use that?"""
+    if folder.name_for_others() == folder.current_name() or may_use_descriptors(pid):
+        return None
+    return (
+        "other users may rename a folder above the recording, or its name is not printable ASCII, and the process has fewer "
+        "capabilities than scalene-record, so it cannot reach the recording otherwise (name an -o in a folder of yours)"
+    )
 
 
 def _filter_of(pid: int) -> str | None:

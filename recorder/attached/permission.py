@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 from contextlib import suppress
 from pathlib import Path
 
 from ..errors import SetupError
+from ..other_memory import read_memory
 from ..rights.identity import read_identity
 from .facts import mappings_of, namespace_of, process_of, reader_of
 
@@ -42,13 +42,11 @@ def _read_error(pid: int) -> int | None:
         return error.errno or errno.EPERM
     if start is None:
         return errno.ESRCH
-    libc = ctypes.CDLL(None, use_errno=True)
-    data = ctypes.create_string_buffer(8)
-    own = (ctypes.c_size_t * 2)(ctypes.addressof(data), len(data))
-    other = (ctypes.c_size_t * 2)(start, len(data))
-    libc.process_vm_readv.restype = ctypes.c_ssize_t
-    got = libc.process_vm_readv(reader_of(pid), own, ctypes.c_ulong(1), other, ctypes.c_ulong(1), ctypes.c_ulong(0))
-    return None if got == len(data) else ctypes.get_errno() or errno.EIO
+    try:
+        read_memory(reader_of(pid), start, 8)
+    except OSError as error:
+        return error.errno or errno.EIO
+    return None
 
 
 def _refusal(pid: int, number: int) -> str:

@@ -16,6 +16,7 @@ from ...formats.dataclass import dataclass
 from ..errors import NotExecutable, NotFound, SetupError
 from ..folder.output import output_template, setup_error
 from ..folder.place import memory_chunks, writes_in_place
+from ..other_memory import read_memory
 from ..processor import MACHINE, SYSTEM_CALLS
 from ..run.program import Program, resolve_program
 from ..run.unrecorded import Unrecorded, unrecorded
@@ -225,12 +226,11 @@ def _timer_error() -> int:
 
 def _error_of_reading(pid: int, address: int, size: int) -> int:
     """Reads memory of a process, as the shim reads its own and the watcher that of the program."""
-    data = ctypes.create_string_buffer(size)
-    here = (ctypes.c_size_t * 2)(ctypes.addressof(data), size)
-    there = (ctypes.c_size_t * 2)(address, size)
-    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
-    done = _libc().process_vm_readv(ctypes.c_int(pid), here, one, there, one, none)
-    return ctypes.get_errno() if done < 0 else 0
+    try:
+        read_memory(pid, address, size)
+    except OSError as error:
+        return error.errno or -1
+    return 0
 
 
 def _error_of_reading_a_child() -> int | None:

@@ -74,6 +74,18 @@ def _ended(pid: int | str) -> Identity | None:
         return None
 
 
+def may_use_descriptors(pid: int) -> bool:
+    """May a process of our user open files by our descriptors, as ``/proc/OUR-PID/fd``? The kernel demands that it has all of
+    our capabilities. Raises OSError."""
+    own, others = (_capabilities(each) for each in ("self", pid))
+    return not own[b"CapPrm"] & ~others[b"CapEff"]
+
+
+def _capabilities(pid: int | str) -> dict[bytes, int]:
+    lines = (line.partition(b":\t") for line in Path(f"/proc/{pid}/status").read_bytes().splitlines())
+    return {name: int(value, 16) for name, _, value in lines if name in (b"CapPrm", b"CapEff")}
+
+
 def own_identity() -> Identity:
     """The recorder's."""
     return read_identity("thread-self") or Identity(os.geteuid(), os.getegid(), frozenset(os.getgroups()))

@@ -16,7 +16,6 @@ from ...formats.spool.layout import constants
 from ...formats.spool.losses import shim_losses
 from ..attached.facts import command_of, ended_with, folder_of
 from ..attached.follow import Follower
-from ..attached.memory import AttachedMemory
 from ..attached.permission import check_attachable
 from ..errors import SetupError
 from ..folder.facts import Facts
@@ -32,6 +31,7 @@ from .prepare import host_facts, prepare
 from .session import AttachedEnd, Prepared, Recorded, Session
 
 if TYPE_CHECKING:
+    from ..attached.memory import AttachedMemory
     from ..convert.finish import Finished
 
 _UMASK = 0o077
@@ -60,8 +60,12 @@ def attach(
     stop = _Stop()
     prepared = prepare(settings, _facts(settings, pid, template), template, report)
     follower = Follower(pid, settings.children, settings.argv, lambda name: _count(prepared, name))
+    memory: AttachedMemory | None = None
     try:
-        memory = AttachedMemory(pid, prepared.folder) if settings.memory else None
+        if settings.memory:
+            from ..attached.memory import AttachedMemory
+
+            memory = AttachedMemory(pid, prepared.folder)
         folder = prepared.folder.path
         rss, drain = RssSampler(prepared.space, folder / RSS_NAME), Drain(prepared.space, folder / SPOOL_NAME)
         _begin(follower)

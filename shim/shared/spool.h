@@ -69,6 +69,9 @@ uint64_t spool_chunk(void);
 /* True between spool_open and the end of the recording, unless the process is sealed. Context: signal. */
 static inline bool recording(void) { return spool != NULL && spool->ended == 0 && !sealed(); }
 
+/* Returns CPU time of a tick, in ns, as its record has it. */
+static inline uint32_t spool_tick_ns(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
+
 #pragma GCC visibility pop
 
 #endif

@@ -15,9 +15,9 @@
 #include "watch/attached/attached.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
+#include "watch/native/sampled.h"
 #include "watch/reading/labels.h"
 #include "watch/reading/proc.h"
-#include "watch/native/sampled.h"
 #include "watch/thread_names.h"
 
 #pragma GCC visibility push(hidden)

@@ -285,10 +285,10 @@ static const char *find_all(void) {
 
 /* A child that is forked before the end of this must not record as its parent, so it is known first that there may be one. */
 static const char *begin(const char *path) {
-  atomic_store(&state, BETWEEN);
   fork_watch(begin_in_child);
   fork_begin_process();
   if (!watches_forks) watches_forks = pthread_atfork(NULL, NULL, fork_in_child) == 0;
+  atomic_store(&state, BETWEEN);
   seal_process(false);
   if (spool_open(path)) return "spool";
   uint32_t process = find_process((pid_t)syscall(SYS_getpid));
@@ -325,6 +325,7 @@ static const char *start_with_lock(const char *path) {
 
 /* With the loader's locks, nothing that looks for symbols or images has to wait. */
 static const char *start(const char *path) {
+  fork_check();
   const char *missing = loader_find();
   if (missing) return missing;
   if (!take_loader(BOTH_LOCKS)) return "loader";
@@ -333,14 +334,20 @@ static const char *start(const char *path) {
     if (!take_loader(BOTH_LOCKS)) return "loader";
   }
   if (atomic_load(&state) == OFF) return start_with_lock(path);
-  missing = attached_is_on() ? "recorded" : "loader"; /* another thread is about to end the one before: ask again */
+  missing = attached_is_on() ? "recorded" : "ending"; /* another thread is about to end the one before */
   loader_end();
   return missing;
 }
 
+/* While another thread ends the recording, the chunks are not complete yet. */
 static const char *stop(void) {
-  if (!attached_is_on()) return "not recorded";
+  if (atomic_load(&state) == OFF) return "not recorded";
+  if (!attached_is_on()) return "ending";
   if (!take_loader(LIST_LOCK)) return "loader";
+  if (!attached_is_on()) {
+    loader_end();
+    return "ending";
+  }
   memory_thread_end();
   memory_write_heap();
   leave(true, true);

@@ -105,11 +105,21 @@ static bool is_unfilled(const struct relocated *image, const ElfW(Rela) * reloca
 /* The executable at a fixed address, to whose jump other images' pointers may lead. */
 static LASTING uintptr_t first_start, first_end;
 
-/* An unfilled slot may come to lead to another allocator, if there is one, but for the executable's: that finds
+/* A slot of the image that is visited has been filled with libc's function, so those that are not yet will be, too. */
+static bool finds_libcs;
+
+static bool is_not_filled(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call) {
+  uintptr_t value = *relocation_slot(image, relocation);
+  bool is_pointer = ELF64_R_TYPE(relocation->r_info) == BY_POINTER;
+  return !call->allocates || is_pointer || (value != call->libcs && value != call->ours);
+}
+
+/* Else an unfilled slot may come to lead to another allocator, if there is one, but for the executable's: that finds
  * first what all find (slots_are_libcs). */
 static bool is_usual(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call) {
   uintptr_t value = *relocation_slot(image, relocation);
-  if (is_unfilled(image, relocation, value)) return !has_others || value - first_start < first_end - first_start;
+  if (is_unfilled(image, relocation, value))
+    return !has_others || finds_libcs || value - first_start < first_end - first_start;
   return !value || value == call->libcs || value == call->ours || value - first_start < first_end - first_start ||
          value < image->image.end - image->image.start;
 }
@@ -160,6 +170,7 @@ static int lead_image_here(struct dl_phdr_info *info, size_t size, void *unused)
   (void)size, (void)unused;
   if (!read_image(info, &image)) return 0;
   if (!first_start) first_start = image.image.start, first_end = image.image.end;
+  finds_libcs = !visit_all(&image, is_not_filled);
   if (visit_all(&image, is_usual_or_no_allocation)) {
     visit_all(&image, lead_here);
   } else {
@@ -189,7 +200,7 @@ static int lead_image_back(struct dl_phdr_info *info, size_t size, void *unused)
 /* Where slots are led: here by a thread that has seen that a recording is under way, back by the one that ends it. Both have
  * the loader's lock, so what is led here late cannot come after what was led back. */
 void slots_lead_here(void) {
-  dl_iterate_phdr(look_for_allocator, NULL);
+  if (!has_others) dl_iterate_phdr(look_for_allocator, NULL);
   dl_iterate_phdr(lead_image_here, NULL);
   atomic_store(&again_ns, clock_now_ns() + AGAIN_NS);
 }

@@ -123,8 +123,6 @@ static void follow_interval(void) {
 
 /* ---- the sample ---- */
 
-static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
-
 static bool stacks_possible(void) {
   /* Python 3.11 and 3.12 have a window in which the frame pointer is garbage: plain reads could crash there. */
   return python_layout && (!safe_read_refused() || !pylayout_needs_reads(python_layout));
@@ -145,8 +143,8 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
   record->pc = pc;
   record->native = native->chain;
   record->cpu_ns = clock_thread_cpu_ns() - this_thread.paused_cpu_ns;
-  record->user_ns = clamp_weight(user_ns);
-  record->system_ns = clamp_weight(system_ns);
+  record->user_ns = spool_tick_ns(user_ns);
+  record->system_ns = spool_tick_ns(system_ns);
   for (int i = 0; i < TICK_OPCODES; i++) record->opcodes[i] = stack->opcodes[i];
   record->flags = (uint16_t)(flags | stack->flags | native->flags);
   spool_publish(record, RECORD_TICK, 1);

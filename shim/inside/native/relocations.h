@@ -53,7 +53,8 @@ void relocations_postfork_child(void);
 bool relocations_store(const struct relocated *image, uintptr_t *slot, uintptr_t value, bool loaded);
 
 /* The same, unless the program or the loader has just stored another value than `expected` there, and never in a page that the
- * program itself has made read-only. Another thread may not be loading the image. Context: signal. */
+ * program itself has made read-only. Another thread may not be loading the image; of one that holds a value of ours, none is. Context:
+ * signal. */
 bool relocations_replace(const struct relocated *image, uintptr_t *slot, uintptr_t expected, uintptr_t value);
 
 #pragma GCC visibility pop

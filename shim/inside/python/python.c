@@ -17,7 +17,6 @@
 #include "shared/base.h"
 #include "shared/interpreter/elf_image.h"
 #include "shared/interpreter/symbols.h"
-#include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/stacks/pylayout.h"

@@ -3,8 +3,8 @@
 #ifndef SCALENE_TRACE_SHARED_EVIDENCE_CHAINS_H
 #define SCALENE_TRACE_SHARED_EVIDENCE_CHAINS_H
 
-#include "shared/evidence/unwind.h"
 #include "shared/base.h"
+#include "shared/evidence/unwind.h"
 
 #pragma GCC visibility push(hidden)
 

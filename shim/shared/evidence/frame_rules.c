@@ -5,10 +5,10 @@
 #include "shared/evidence/frame_rules.h"
 
 #include "formats/spool/spool.h"
-#include "shared/native/frame_program.h"
-#include "shared/native/frame_tables.h"
 #include "shared/base.h"
 #include "shared/evidence/access.h"
+#include "shared/native/frame_program.h"
+#include "shared/native/frame_tables.h"
 
 /* The number of the images' current state in 16 bits, never 0. */
 static uint64_t short_generation(void) { return image_access.generation() % 65535 + 1; }

@@ -94,8 +94,6 @@ void attached_write_thread_end(const struct attached_thread *thread, int64_t now
   write_record(thread->process, &end, sizeof end, "", 0, RECORD_THREAD_END);
 }
 
-static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
-
 /* The kernel's time of a thread grows in steps of 10 ms, so what exceeds the tick's is left to the next one. */
 void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_t flags, int64_t now_ns) {
   int64_t weight_ns = thread->owed_ns;
@@ -103,8 +101,8 @@ void attached_write_tick(struct attached_thread *thread, uint64_t stack, uint32_
   if (in_kernel_ns > weight_ns) in_kernel_ns = weight_ns;
   if (in_kernel_ns < 0) in_kernel_ns = 0;
   struct record_tick tick = {.t_ns = now_ns, .stack = stack};
-  tick.user_ns = clamp_weight(weight_ns - in_kernel_ns);
-  tick.system_ns = clamp_weight(in_kernel_ns);
+  tick.user_ns = spool_tick_ns(weight_ns - in_kernel_ns);
+  tick.system_ns = spool_tick_ns(in_kernel_ns);
   tick.flags = (uint16_t)flags;
   for (int i = 0; i < TICK_OPCODES; i++) tick.opcodes[i] = NOT_READ;
   thread->owed_ns = 0;

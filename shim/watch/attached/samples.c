@@ -6,19 +6,18 @@
 #include "shared/clock.h"
 #include "shared/evidence/evidence.h"
 #include "shared/loss.h"
+#include "shared/spool.h"
 #include "watch/attached/attached.h"
 #include "watch/attached/events.h"
 #include "watch/attached/ring.h"
 #include "watch/reading/proc.h"
 
-static uint32_t clamp_weight(int64_t ns) { return ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
-
 static void write_sample(struct attached_thread *thread, const struct ring_batch *batch, int64_t mean_ns,
                          const struct attached_stack *stack, const struct native_evidence *native, bool is_known) {
   struct record_tick tick = {.t_ns = batch->newest.t_ns, .stack = stack->hash, .native = native->chain};
   tick.pc = is_known ? batch->newest.value[DWARF_PC] : 0;
-  tick.user_ns = clamp_weight((int64_t)batch->user * mean_ns);
-  tick.system_ns = clamp_weight((int64_t)batch->kernel * mean_ns);
+  tick.user_ns = spool_tick_ns((int64_t)batch->user * mean_ns);
+  tick.system_ns = spool_tick_ns((int64_t)batch->kernel * mean_ns);
   tick.flags = (uint16_t)(stack->flags | (is_known ? native->flags : PC_UNREAD << TICK_PC_SHIFT));
   if (!batch->user) tick.flags |= TICK_SYSTEM;
   memcpy(tick.opcodes, stack->opcodes, sizeof tick.opcodes);

@@ -129,6 +129,23 @@ def test_memory_of_a_process_with_another_root_folder(tmp_path: Path) -> None:
 
 
 @NEEDS_ROOT
+def test_memory_of_a_process_that_cannot_reach_the_recording(tmp_path: Path) -> None:
+    newest = interpreters()[-1]
+    if newest.version < (3, 14):
+        pytest.skip("needs CPython 3.14 or newer")
+    tmp_path.chmod(0o775)
+    code = "print('ready', flush=True)\ninput()"
+    words = ["setpriv", "--bounding-set=-sys_time", "--inh-caps=-sys_time", newest.path, "-c", code]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+        (tmp_path / "out").mkdir()
+        refused(
+            tmp_path / "out", ["--pid", str(program.pid), "--memory"], "other users may rename a folder", "name an -o"
+        )
+        program.communicate(b"\n")
+
+
+@NEEDS_ROOT
 def test_children_in_containers_are_left_out_and_counted(tmp_path: Path) -> None:
     answer = '{"done": "pid", "said": 0}'
     words = ["/bin/sh", "-c", f"read line; echo '{answer}'; read line; unshare --mount sh -c 'sleep 1; true'; exit 4"]
