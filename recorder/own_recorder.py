@@ -23,6 +23,8 @@ _CHECK_S = 0.1
 #: How long a recorder that cannot say that it observes this process is given for that, and one that has written its trace, to
 #: end.
 _SETTLE_S = 0.3
+#: How long the spool may be there once the trace is written.
+_REMOVAL_S = 0.05
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _SET_PTRACER = 0x59616D61  # prctl(2)
 _NAME = "scalene-record"
@@ -93,11 +95,20 @@ class Recorder(Shared):
         return False
 
     def has_ended(self) -> bool:
-        # When the trace is written, it is about to end, and records nothing any more, unless that was a snapshot.
+        """Has it ended, or is it about to? It removes the spool right after its trace is there; after a snapshot, it does not."""
+        if self._ends_within(0):
+            return True
         if (written := _identity(self.path)) in (None, self._seen):
-            return self._ends_within(0)
+            return False
+        begun_s = now_s = time.monotonic()
+        while now_s < begun_s + _SETTLE_S:
+            if self._ends_within(_POLL_S):
+                return True
+            now_s = time.monotonic()
+            if now_s > begun_s + _REMOVAL_S and os.path.lexists(f"{self.folder}/spool"):
+                break
         self._seen = written
-        return self._ends_within(_SETTLE_S)
+        return False
 
     def end(self) -> str | None:
         """Ends the recording, and waits until the trace is written. Returns its path; None, with a sentence, if there is

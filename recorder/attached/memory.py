@@ -40,7 +40,7 @@ _MISSING = {
     UNANSWERED: "its main thread does not answer",
 }
 #: The watcher has not seen the process yet, another thread has the loader's lock, or the recording before is about to end.
-_AGAIN = ("process", "loader", "busy", "ending")
+_AGAIN = ("process", "loader", "ending")
 
 
 class AttachedMemory:

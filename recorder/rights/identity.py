@@ -12,6 +12,9 @@ READING_CAPABILITIES = 1 << 1 | 1 << 2
 _NOBODY = 65534
 
 
+_SYS_PTRACE = 1 << 19
+
+
 @dataclass(frozen=True)
 class Identity:
     """``user``, ``group``, ``groups``: as the kernel uses them for files; ``reads_all``: a capability opens files whatever
@@ -76,9 +79,10 @@ def _ended(pid: int | str) -> Identity | None:
 
 def may_use_descriptors(pid: int) -> bool:
     """May a process of our user open files by our descriptors, as ``/proc/OUR-PID/fd``? The kernel demands that it has all of
-    our capabilities. Raises OSError."""
+    our capabilities, or CAP_SYS_PTRACE, in our user namespace. Raises OSError."""
     own, others = (_capabilities(each) for each in ("self", pid))
-    return not own[b"CapPrm"] & ~others[b"CapEff"]
+    is_here = os.stat(f"/proc/{pid}/ns/user").st_ino == os.stat("/proc/self/ns/user").st_ino  # noqa: PTH116
+    return is_here and bool(others[b"CapEff"] & _SYS_PTRACE or not own[b"CapPrm"] & ~others[b"CapEff"])
 
 
 def _capabilities(pid: int | str) -> dict[bytes, int]:

@@ -105,13 +105,14 @@ static bool is_unfilled(const struct relocated *image, const ElfW(Rela) * reloca
 /* The executable at a fixed address, to whose jump other images' pointers may lead. */
 static LASTING uintptr_t first_start, first_end;
 
-/* A slot of the image that is visited has been filled with libc's function, so those that are not yet will be, too. */
+/* The image that is visited has found malloc or free of libc. Others do without some of the rest, and get it from there. */
 static bool finds_libcs;
 
 static bool is_not_filled(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call) {
   uintptr_t value = *relocation_slot(image, relocation);
   bool is_pointer = ELF64_R_TYPE(relocation->r_info) == BY_POINTER;
-  return !call->allocates || is_pointer || (value != call->libcs && value != call->ours);
+  bool is_telling = call == &calls[0] || call == &calls[1]; /* malloc, free */
+  return !is_telling || is_pointer || (value != call->libcs && value != call->ours);
 }
 
 /* Else an unfilled slot may come to lead to another allocator, if there is one, but for the executable's: that finds
@@ -200,7 +201,9 @@ static int lead_image_back(struct dl_phdr_info *info, size_t size, void *unused)
 /* Where slots are led: here by a thread that has seen that a recording is under way, back by the one that ends it. Both have
  * the loader's lock, so what is led here late cannot come after what was led back. */
 void slots_lead_here(void) {
-  if (!has_others) dl_iterate_phdr(look_for_allocator, NULL);
+  static LASTING unsigned long long unloads; /* at the last look */
+  if (!has_others || unloads != seen_unloads) dl_iterate_phdr(look_for_allocator, NULL);
+  unloads = seen_unloads;
   dl_iterate_phdr(lead_image_here, NULL);
   atomic_store(&again_ns, clock_now_ns() + AGAIN_NS);
 }

@@ -135,7 +135,7 @@ def test_memory_of_a_process_that_cannot_reach_the_recording(tmp_path: Path) -> 
         pytest.skip("needs CPython 3.14 or newer")
     tmp_path.chmod(0o775)
     code = "print('ready', flush=True)\ninput()"
-    words = ["setpriv", "--bounding-set=-sys_time", "--inh-caps=-sys_time", newest.path, "-c", code]
+    words = ["setpriv", "--bounding-set=-sys_ptrace,-chown", "--inh-caps=-sys_ptrace,-chown", newest.path, "-c", code]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None and program.stdout.readline() == b"ready\n"
         (tmp_path / "out").mkdir()
