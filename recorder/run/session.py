@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -55,9 +55,8 @@ if TYPE_CHECKING:
 #: Writes the trace: length of the recording (ns), losses by name, what was written while the program ran.
 Finish = Callable[[int, dict[str, int], "BegunTrace | None"], "Finished"]
 _NEVER_S = float("inf")
-#: From one turn to the next.
-_TURN_S = 0.05
-_PAUSED_S = 0.1
+#: From one turn to the next; where nothing happens.
+_TURN_S, _QUIET_S = 0.05, 0.1
 #: The same with a budget, and between windows: 20 turns in a second cost 0.8 % of a slow processor, and 4 still 0.2 %.
 _RELAXED_S, _BETWEEN_S = 0.25, 0.5
 #: A process that has just been started may soon give up its rights.
@@ -150,7 +149,7 @@ class Session:
         self._cycle, self._report = prepared.cycle, report
         self._spending = Spending(prepared.space, rss.pids) if prepared.budget else None
         self._budget = _kept(prepared, self._spending)
-        self._noticed_s = start_s
+        self._noticed_s, self._whole_s = start_s, start_s
         self._has_arenas_only = settings.arenas_only
         target = Target(prepared.space, prepared.marks, prepared.pauses, self._output, pid, self._snapshots.request)
         self._commands = Commands(target)
@@ -195,17 +194,7 @@ class Session:
         if now_s >= self._end_s:
             self._end_early()
             return _TURN_S
-        offer = partial(self._prepared.space.offer_ahead, is_often=self._cycle is None)
-        follow, observe = self._prepared.pauses.turn, self._observe_rights
-        steps: list[Callable[[], object]] = [
-            self._follow_cycle,
-            self._keep_budget,
-            self._notice,
-            self._drain.turn,
-            offer,
-        ]
-        steps += [self._rss.sample_if_due, observe, follow, self._notice_end]
-        for step in [*steps, self._rotation.turn] if self._rotation else steps:
+        for step in self._steps(now_s):
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
         if now_s >= self._snapshot_s:
@@ -219,14 +208,35 @@ class Session:
         edge_s = self._cycle.left_s(time.monotonic()) if self._cycle else _NEVER_S
         return max(min(pause_s, edge_s, min(self._end_s, self._snapshot_s) - time.monotonic()), _HURRY_S)
 
+    def _steps(self, now_s: float) -> Iterator[Callable[[], object]]:
+        """What a turn does. Where nothing happens, drained is little, and rights are observed a few times a second: the two take
+        most of a turn."""
+        prepared = self._prepared
+        yield from (self._follow_cycle, self._keep_budget, self._notice)
+        is_whole = not self._is_quiet(now_s) or now_s >= self._whole_s
+        if is_whole:
+            self._whole_s = now_s + _RELAXED_S
+            yield self._drain.turn
+        yield partial(prepared.space.offer_ahead, is_often=self._cycle is None and not self._is_quiet(now_s))
+        yield self._rss.sample_if_due
+        if is_whole:
+            yield self._observe_rights
+        yield from (prepared.pauses.turn, self._notice_end)
+        if self._rotation:
+            yield self._rotation.turn
+
     def _pause_s(self, now_s: float) -> float:
         """The time to the next turn, if nothing is to happen at a certain moment before."""
         rights = self._prepared.rights
         if self._budget and not self._taken and not (rights and now_s < self._noticed_s + _NEW_S):
             return _BETWEEN_S if self._header.paused else _RELAXED_S
         if self._header.paused and not self._taken and not rights:  # there is little to do
-            return _BETWEEN_S if self._cycle else _PAUSED_S
-        return _TURN_S
+            return _BETWEEN_S if self._cycle else _QUIET_S
+        return _QUIET_S if self._is_quiet(now_s) else _TURN_S
+
+    def _is_quiet(self, now_s: float) -> bool:
+        """No process has just started, and none has taken a chunk since the last turn."""
+        return not self._taken and now_s >= self._noticed_s + _NEW_S
 
     def _follow_cycle(self) -> None:
         if self._cycle:

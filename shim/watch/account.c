@@ -261,7 +261,7 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
   const struct thread_entry *entry = &thread->entry;
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
     struct schedule later;
-    enum call_state state = proc_call(entry->pid, entry->tid, &poll->call);
+    enum call_state state = proc_call(&thread->call_fd, entry->pid, entry->tid, &poll->call);
     if (state != CALL_BLOCKED) return state;
     poll->class = class_of(thread, &poll->call);
     safe_read_of(process_reads_by(thread), thread->process->challenge);

@@ -50,6 +50,7 @@ static uint32_t next_entry;   /* where an update continues that has used up its 
 static int64_t passed_at_ns;  /* time of the last pass; 0 = there was none since the start or a pause */
 static int64_t passed_ns;     /* from the pass before to the one that is under way */
 static int64_t resumed_ns;    /* end of the last pause of the recording; 0 = there was none */
+static int64_t moved_ns;      /* when a thread was last found to have begun, or to wait after it had run */
 
 /* ---- processes ---- */
 
@@ -131,7 +132,8 @@ static void release(uint32_t index, uint32_t state) {
 static void forget(struct watched *thread) {
   if (thread->process) leave_process(thread);
   if (thread->schedule_fd >= 0) close(thread->schedule_fd);
-  *thread = (struct watched){.schedule_fd = -1};
+  if (thread->call_fd >= 0) close(thread->call_fd);
+  *thread = (struct watched){.schedule_fd = -1, .call_fd = -1};
 }
 
 uint32_t threads_index(const struct watched *thread) { return (uint32_t)(thread - watched); }
@@ -196,7 +198,7 @@ static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_
   }
   bool elsewhere = is_elsewhere(entry);
   int fd = elsewhere || !process ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
-  *thread = (struct watched){.entry = *entry, .schedule_fd = fd, .name = entry->name};
+  *thread = (struct watched){.entry = *entry, .schedule_fd = fd, .call_fd = -1, .name = entry->name};
   if (fd >= 0 || (process && elsewhere)) {
     watch(thread, process);
     return;
@@ -252,6 +254,7 @@ void threads_update(int64_t now_ns) {
   uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
   if (end > SPOOL_THREAD_TABLE) end = SPOOL_THREAD_TABLE;
   if (changes == seen_changes && !next_entry) return;
+  moved_ns = now_ns;
   if (!next_entry) new_changes = changes;
   int64_t until_ns = clock_thread_cpu_ns() + UPDATE_NS;
   for (; next_entry < end; next_entry++) {
@@ -328,9 +331,18 @@ static void charge_cpu(struct watched *thread) {
   if (found) attached_charge(found, &poll, read_running, thread);
 }
 
+/* True if the thread runs as before, or waits and has not run. */
+static bool is_steady(const struct watched *thread, enum condition was, const struct schedule *seen) {
+  bool ran = thread->seen.run_ns != seen->run_ns || thread->seen.count != seen->count;
+  return thread->condition == was && !(was == CONDITION_BLOCKED && ran);
+}
+
 static void poll_thread(struct watched *thread) {
   uint32_t index = threads_index(thread);
+  enum condition was = thread->condition;
+  struct schedule seen = thread->seen;
   if (account_observe(thread, PERIOD_NS)) {
+    if (!is_steady(thread, was, &seen)) moved_ns = thread->polled_ns;
     charge_cpu(thread);
     return;
   }
@@ -408,6 +420,8 @@ uint32_t threads_processes(void) {
   for (uint32_t i = 0; i < process_end; i++) count += processes[i].id != 0;
   return count;
 }
+
+int64_t threads_steady_since(void) { return moved_ns; }
 
 int64_t threads_idle_since(int64_t now_ns) {
   int64_t since = 0;

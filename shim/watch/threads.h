@@ -41,8 +41,8 @@ enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
 struct watched {
   struct thread_entry entry; /* a checked copy of its entry; state 0 = no thread is watched here */
   struct process *process;
-  struct watched *next; /* the next thread of the same process */
-  int schedule_fd;
+  struct watched *next;     /* the next thread of the same process */
+  int schedule_fd, call_fd; /* its schedstat and syscall; -1 = not open */
   enum condition condition; /* found by the last poll */
   struct schedule seen;     /* its schedstat at the last poll */
   int64_t polled_ns;        /* time of the last poll */
@@ -134,6 +134,8 @@ void threads_pause(int64_t now_ns);
 void threads_resume(int64_t now_ns);
 /* Returns the number of watched processes. */
 uint32_t threads_processes(void);
+/* Returns when a thread was last found to have begun, or to wait after it had run. */
+int64_t threads_steady_since(void);
 /* Returns since when all of them have been idle, that is, when one was last found not to be idle; now_ns if there are
  * none. */
 int64_t threads_idle_since(int64_t now_ns);

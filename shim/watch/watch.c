@@ -18,6 +18,8 @@
 #define LEAST_PERIOD_NS 1000000
 #define LONGEST_PERIOD_NS 50000000
 #define IDLE_SHARE 200      /* if all processes rest, the period grows to 1/200 of the length of the rest */
+#define STEADY_SHARE 64     /* if threads that run do not wait, it grows to 1/64 of the length of that, */
+#define STEADY_NS 30000000  /* and to so much */
 #define BUDGET_NS 100000000 /* the watcher may use this much CPU time at once, */
 #define BUDGET_SHARE 50     /* and 1/50 of a core in the long run */
 #define LONGEST_SLEEP_NS 1000000000
@@ -68,8 +70,17 @@ static int64_t shortest_period(void) {
   return asked_ns > longest_ns ? longest_ns : asked_ns < LEAST_PERIOD_NS ? LEAST_PERIOD_NS : asked_ns;
 }
 
+/* A pass over threads that never wait finds nothing new. The first wait that it finds makes passes as frequent as before; until
+ * then, the time of waits is known as always, and their places are observed more rarely. */
+static int64_t steady_period(int64_t now_ns) {
+  int64_t period_ns = attached_any() ? 0 : (now_ns - threads_steady_since()) / STEADY_SHARE;
+  return period_ns > STEADY_NS ? STEADY_NS : period_ns;
+}
+
 static int64_t next_pause(uint64_t *random, int64_t now_ns) {
   int64_t idle_ns = now_ns - threads_idle_since(now_ns), period_ns = idle_ns / IDLE_SHARE, least_ns = shortest_period();
+  int64_t steady_ns = steady_period(now_ns);
+  if (period_ns < steady_ns) period_ns = steady_ns;
   if (period_ns < least_ns) period_ns = least_ns;
   if (period_ns > LONGEST_PERIOD_NS) period_ns = LONGEST_PERIOD_NS;
   return period_ns / 2 + (int64_t)(random_next(random) % (uint64_t)period_ns);

@@ -45,8 +45,8 @@ bool proc_schedule(int fd, struct schedule *out) {
   *out = schedule;
   return !is_gone;
 }
-enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
-  (void)pid, (void)tid;
+enum call_state proc_call(int *kept_fd, pid_t pid, pid_t tid, struct system_call *out) {
+  (void)kept_fd, (void)pid, (void)tid;
   *out = blocked_in;
   return call_state;
 }

@@ -48,6 +48,12 @@ static int spare(int fd) {
   return -1;
 }
 
+/* The second half of the descriptors is left to threads that are yet to come. */
+static bool is_plenty(int fd) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd < limit.rlim_cur / 2;
+}
+
 int proc_open_schedule(pid_t pid, pid_t tid) { return spare(open_file(pid, tid, "schedstat")); }
 
 bool proc_schedule(int fd, struct schedule *out) {
@@ -62,10 +68,19 @@ bool proc_schedule(int fd, struct schedule *out) {
 }
 
 /* The file holds "running", or "NUMBER ARGUMENT*6 SP PC", or "-1 SP PC". */
-enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
+enum call_state proc_call(int *kept_fd, pid_t pid, pid_t tid, struct system_call *out) {
   char text[256], *at = text;
-  if (read_file(pid, tid, "syscall", text, sizeof text) <= 0)
-    return errno == EPERM || errno == EACCES ? CALL_REFUSED : CALL_GONE;
+  int fd = *kept_fd >= 0 ? *kept_fd : open_file(pid, tid, "syscall");
+  ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
+  int error = errno;
+  if (fd >= 0 && *kept_fd < 0) {
+    if (is_plenty(fd))
+      *kept_fd = fd;
+    else
+      close(fd);
+  }
+  if (got <= 0) return error == EPERM || error == EACCES ? CALL_REFUSED : CALL_GONE;
+  text[got] = 0;
   if (text[0] == 'r') return CALL_RUNNING;
   out->number = (int32_t)strtol(at, &at, 10);
   out->arguments = out->number < 0 ? 0 : strtoull(at, &at, 16);

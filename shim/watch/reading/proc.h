@@ -30,8 +30,9 @@ enum call_state { CALL_GONE, CALL_REFUSED, CALL_RUNNING, CALL_BLOCKED };
 int proc_open_schedule(pid_t pid, pid_t tid);
 /* Reads an open schedstat. False = the thread has gone. */
 bool proc_schedule(int fd, struct schedule *out);
-/* Returns the thread's state, and stores its system call if it is blocked. */
-enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out);
+/* Returns the thread's state, and stores its system call if it is blocked. `kept_fd`: -1, or what an earlier call for this
+ * thread has left there, which the caller closes in the end. */
+enum call_state proc_call(int *kept_fd, pid_t pid, pid_t tid, struct system_call *out);
 /* Returns the state letter of /proc/PID/stat; 0 = unknown. */
 char proc_state(pid_t pid, pid_t tid);
 /* True if the process has ended or is exiting. */
