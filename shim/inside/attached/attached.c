@@ -157,7 +157,8 @@ static bool take_loader(enum loader_locks locks) {
 
 void attached_leave(bool has_gil) { leave(has_gil, take_loader(LIST_LOCK)); }
 
-static bool recorder_has_gone(void) { return syscall(SYS_kill, spool->recorder_pid, 0) == -1; }
+/* A process that has become another user may not signal it. */
+static bool recorder_has_gone(void) { return syscall(SYS_kill, spool->recorder_pid, 0) == -1 && errno == ESRCH; }
 
 /* A process that nobody has waited for still has its pid, and another one may get it. So the recorder's watcher says when it
  * was last awake. What counts is how often that was found unchanged: the whole machine may stand still. */

@@ -145,10 +145,14 @@ static bool is_usual_or_no_allocation(const struct relocated *image, const ElfW(
   return !call->allocates || is_pointer || is_usual(image, relocation, call);
 }
 
+/* Calls by a slot that cannot be written to are missing. It is tried again and again, so that is counted once. */
 static bool lead_here(const struct relocated *image, const ElfW(Rela) * relocation, const struct call *call) {
+  static bool is_counted; /* in this recording */
   uintptr_t *slot = relocation_slot(image, relocation), value = *slot;
-  if (value == call->libcs || is_unfilled(image, relocation, value))
-    relocations_replace(image, slot, value, call->ours); /* false = calls by it are missing, which is not counted */
+  if (value != call->libcs && !is_unfilled(image, relocation, value)) return true;
+  if (relocations_replace(image, slot, value, call->ours) || is_counted) return true;
+  is_counted = true;
+  loss_add(LOSS_attached_slots);
   return true;
 }
 
@@ -201,9 +205,7 @@ static int lead_image_back(struct dl_phdr_info *info, size_t size, void *unused)
 /* Where slots are led: here by a thread that has seen that a recording is under way, back by the one that ends it. Both have
  * the loader's lock, so what is led here late cannot come after what was led back. */
 void slots_lead_here(void) {
-  static LASTING unsigned long long unloads; /* at the last look */
-  if (!has_others || unloads != seen_unloads) dl_iterate_phdr(look_for_allocator, NULL);
-  unloads = seen_unloads;
+  dl_iterate_phdr(look_for_allocator, NULL);
   dl_iterate_phdr(lead_image_here, NULL);
   atomic_store(&again_ns, clock_now_ns() + AGAIN_NS);
 }
