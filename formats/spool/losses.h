@@ -72,3 +72,4 @@ LOSS(attached_memory_children, loss, "children of attached processes were not re
 LOSS(attached_native_unknown, loss, "memory that malloc had given out before the attach is not in the footprint of an attached process: its C library (glibc before 2.33) cannot say how much that is")
 LOSS(attached_lost, loss, "samples of the CPU time of attached threads were lost, because the recorder was late: their time was charged to the others of the same thread")
 LOSS(attached_slots, loss, "calls of malloc and mmap by some libraries of an attached process could not be led to the recorder, since their memory could not be written: what they allocate is missing, and of blocks that they free it is not known")
+LOSS(attached_unclassified, info, "the functions of an interpreter were not found in the memory of an attached process: Python's and native time are not told apart there")

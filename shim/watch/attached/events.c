@@ -140,6 +140,7 @@ static bool begin(struct attached_thread *thread, struct thread_event *event) {
   struct epoll_event awaited = {.events = EPOLLIN, .data.ptr = thread};
   int64_t first_ns;
   event->mean_ns = mean_ns();
+  event->factor = 1;
   first_ns = draw(event->mean_ns / 2, event->mean_ns); /* the kernel repeats it until the first sample is taken */
   event->of_kernel = true;
   event->fd = open_event(thread->tid, true, first_ns);

@@ -21,6 +21,8 @@ struct thread_event {
   bool of_kernel; /* it samples the time in the kernel, too */
   int64_t mean_ns;
   struct ring ring;
+  int64_t user_ns;   /* what the samples of the thread's own code stand for */
+  double factor;     /* how much more the next ones stand for than their mean; 1 if it samples the kernel */
   int64_t polled_ns; /* between passes, the second of which has found it running: unless it samples the kernel, as is */
   struct unexplained places[EVENT_PLACES];
 };

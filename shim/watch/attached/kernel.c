@@ -10,6 +10,10 @@
 #include "watch/attached/events.h"
 #include "watch/reading/proc.h"
 
+#define WITHIN_SAMPLES 20
+#define WITHIN_NS 200000000
+#define MOST_FACTOR 2.0
+
 /* The place of a stack, perhaps that of another one whose time matters least. */
 static struct unexplained *place_of(struct thread_event *event, uint64_t stack, uint32_t flags) {
   struct unexplained *least = &event->places[0];
@@ -25,6 +29,17 @@ static struct unexplained *place_of(struct thread_event *event, uint64_t stack, 
 
 void kernel_explain(struct thread_event *event, const struct attached_stack *stack, int64_t user_ns) {
   place_of(event, stack->hash, stack->flags & TICK_NO_PYTHON)->ns -= user_ns;
+}
+
+/* Between a sample and the next period, the thread uses CPU time that is in no period. So samples stand for more where all of
+ * them so far are behind the thread's own time, and for less where they are ahead. That time has steps of 10 ms, and a sample
+ * at random moments an error of the same size as itself, so what is missing is made up for little by little. */
+static void weigh(struct attached_thread *thread) {
+  struct thread_event *event = thread->event;
+  int64_t own_ns = attached_used_ns(thread) - (thread->system_seen_ns - thread->system_start_ns);
+  int64_t within_ns = WITHIN_SAMPLES * event->mean_ns > WITHIN_NS ? WITHIN_SAMPLES * event->mean_ns : WITHIN_NS;
+  double factor = 1 + (double)(own_ns - event->user_ns) / (double)within_ns;
+  event->factor = factor < 1 / MOST_FACTOR ? 1 / MOST_FACTOR : factor > MOST_FACTOR ? MOST_FACTOR : factor;
 }
 
 /* A stack that samples explain more than well owes nothing to later steps. */
@@ -53,4 +68,5 @@ void kernel_poll(struct attached_thread *thread, int64_t passed_ns, attached_rea
   if (read(context, &stack, &flags)) place_of(thread->event, stack, flags & TICK_NO_PYTHON)->ns += polled_ns;
   int64_t system_ns = proc_system_ns(thread->process->start.pid, thread->tid);
   if (system_ns > thread->system_ns) charge(thread, system_ns);
+  weigh(thread);
 }

@@ -12,12 +12,13 @@
 #include "watch/attached/ring.h"
 #include "watch/reading/proc.h"
 
-static void write_sample(struct attached_thread *thread, const struct ring_batch *batch, int64_t mean_ns,
-                         const struct attached_stack *stack, const struct native_evidence *native, bool is_known) {
+static void write_sample(struct attached_thread *thread, const struct ring_batch *batch, int64_t user_ns,
+                         int64_t system_ns, const struct attached_stack *stack, const struct native_evidence *native,
+                         bool is_known) {
   struct record_tick tick = {.t_ns = batch->newest.t_ns, .stack = stack->hash, .native = native->chain};
   tick.pc = is_known ? batch->newest.value[DWARF_PC] : 0;
-  tick.user_ns = spool_tick_ns((int64_t)batch->user * mean_ns);
-  tick.system_ns = spool_tick_ns((int64_t)batch->kernel * mean_ns);
+  tick.user_ns = spool_tick_ns(user_ns);
+  tick.system_ns = spool_tick_ns(system_ns);
   tick.flags = (uint16_t)(stack->flags | (is_known ? native->flags : PC_UNREAD << TICK_PC_SHIFT));
   if (!batch->user) tick.flags |= TICK_SYSTEM;
   memcpy(tick.opcodes, stack->opcodes, sizeof tick.opcodes);
@@ -28,15 +29,18 @@ void attached_sample(struct attached_thread *thread, const struct attached_sampl
   struct attached_stack stack = {.hash = 0};
   struct native_evidence native = {0};
   struct ring_batch batch;
-  int64_t mean_ns = thread->event->mean_ns; /* of these samples */
+  struct thread_event *event = thread->event;
+  int64_t mean_ns = event->mean_ns; /* of these samples */
   by->read_python(context, &stack);
-  ring_read(&thread->event->ring, &batch);
+  ring_read(&event->ring, &batch);
   if (batch.lost) loss_add_many(LOSS_attached_lost, batch.lost);
   if (!batch.user && !batch.kernel) return;
-  events_draw(thread->event); /* the thread runs on, and from here on its time counts */
+  events_draw(event); /* the thread runs on, and from here on its time counts */
   bool is_known = batch.newest.has_registers && by->read_native(context, &batch.newest, &native);
   if (is_known) by->go_back(context, &batch.newest, &native, &stack);
-  if (!thread->event->of_kernel) kernel_explain(thread->event, &stack, (int64_t)batch.user * mean_ns);
+  int64_t user_ns = (int64_t)((double)(batch.user * mean_ns) * event->factor);
+  event->user_ns += user_ns;
+  if (!event->of_kernel) kernel_explain(event, &stack, user_ns);
   if (stack.flags & TICK_TORN) loss_add(LOSS_torn_stack);
-  write_sample(thread, &batch, mean_ns, &stack, &native, is_known);
+  write_sample(thread, &batch, user_ns, batch.kernel * mean_ns, &stack, &native, is_known);
 }

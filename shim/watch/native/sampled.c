@@ -10,6 +10,7 @@
 #include "shared/evidence/evidence.h"
 #include "shared/evidence/unwind.h"
 #include "shared/interpreter/symbols.h"
+#include "shared/loss.h"
 #include "shared/native/frame_step.h"
 #include "shared/saferead.h"
 #include "shared/stacks/scratch.h"
@@ -90,6 +91,7 @@ static bool find_interpreter(struct sampled_code *code, pid_t pid, const struct 
   sampled_forget(code);
   code->interpreter = source->interpreter;
   code->symbols = interpreter_symbols(pid, source, version);
+  if (!code->symbols || !code->symbols->eval.start) loss_add(LOSS_attached_unclassified);
   return code->symbols;
 }
 

@@ -22,7 +22,7 @@ HOLD_ON = """
     rights_unannounced seccomp python_late python_second python_namespace python_direct python_unseen faults_unseen
     interval_widened images_crowded loop_unread free_threaded allocator_covered pools_unread copies_diverted
     attached_polled attached_unseen attached_missed attached_memory_ended attached_memory_children
-    attached_native_unknown attached_slots budget_exceeded arenas_only labels_off
+    attached_native_unknown attached_slots attached_unclassified budget_exceeded arenas_only labels_off
     rss_processes watcher_off gpu_off gpu_lost gpu_untold gpu_whole_device
 """
 #: What the conversion of each trace finds by itself, and what is told in the last one.
