@@ -122,14 +122,14 @@ def open_mapped(pid: int, mapping: Mapping) -> int:
 
 
 def _open_same(name: str, inode: int) -> int:
-    """A descriptor for reading the file, if it is a regular one with this inode; else -1. To open a device could have effects.
-    Raises OSError."""
+    """A descriptor for reading the file, if it is a regular one with this inode; else -1. To open a device could have effects,
+    and so could reading what the kernel makes up: /proc/kmsg is regular, but empty. Raises OSError."""
     place = os.open(name, os.O_PATH | os.O_CLOEXEC)
     try:
         status = os.fstat(place)
-        if not stat.S_ISREG(status.st_mode) or status.st_ino != inode:
+        if not stat.S_ISREG(status.st_mode) or status.st_ino != inode or not status.st_size:
             return -1
-        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     finally:
         os.close(place)
 

@@ -9,10 +9,8 @@ from ...formats.dataclass import dataclass
 
 #: Capabilities that open files whatever their mode: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
 READING_CAPABILITIES = 1 << 1 | 1 << 2
-_NOBODY = 65534
-
-
 _SYS_PTRACE = 1 << 19
+_NOBODY = 65534
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def _ended(pid: int | str) -> Identity | None:
 
 
 def may_use_descriptors(pid: int) -> bool:
-    """May a process of our user open files by our descriptors, as ``/proc/OUR-PID/fd``? The kernel demands that it has all of
+    """May a process that we may read open files by our descriptors, as ``/proc/OUR-PID/fd``? The kernel demands that it has all of
     our capabilities, or CAP_SYS_PTRACE, in our user namespace. Raises OSError."""
     own, others = (_capabilities(each) for each in ("self", pid))
     is_here = os.stat(f"/proc/{pid}/ns/user").st_ino == os.stat("/proc/self/ns/user").st_ino  # noqa: PTH116

@@ -362,3 +362,52 @@ def test_a_folder_of_ones_own_gets_its_texts(asked: bool, tmp_path: Path) -> Non
         replaced(folder)
     found, losses = sources_of(folder.rename(tmp_path / "renamed.spool"), tmp_path, with_sources=asked)
     assert found == ["own"] and "files_withheld" not in losses
+
+
+# ---- who may use our descriptors ----
+
+NO_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+WITHOUT_CHOWN = ("setpriv", "--bounding-set=-chown,-sys_ptrace", "--inh-caps=-chown,-sys_ptrace")
+ASKED = """
+import os, sys
+from scalene_trace.recorder.rights.identity import may_use_descriptors
+print(os.open(sys.argv[1], os.O_RDONLY), flush=True)
+print(may_use_descriptors(int(sys.stdin.readline())), flush=True)
+sys.stdin.readline()
+"""
+
+
+@NEEDS_ROOT
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv")
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ((), ()),
+        ((), WITHOUT_CHOWN),
+        ((), ("setpriv", "--bounding-set=-chown", "--inh-caps=-chown")),
+        (NO_CAPABILITIES, NO_CAPABILITIES),
+        (NO_CAPABILITIES, ("unshare", "--user")),
+    ],
+    ids=["equal", "fewer", "may trace", "none", "another namespace"],
+)
+def test_the_kernel_opens_our_descriptors_for_whom_we_say(
+    ours: tuple[str, ...], theirs: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("opened")
+    (tmp_path / "file").chmod(0o644)
+    piped: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    reads = ["sh", "-c", "echo $$; read place; cat $place", "sh"]
+    with (
+        subprocess.Popen([*theirs, *reads], stderr=subprocess.DEVNULL, **piped) as other,
+        subprocess.Popen([*ours, sys.executable, "-c", ASKED, str(tmp_path / "file")], **piped) as own,
+    ):
+        assert own.stdin and own.stdout and other.stdin and other.stdout
+        pid, descriptor = other.stdout.readline(), own.stdout.readline()
+        if not pid:
+            pytest.skip("the kernel makes no user namespaces here")
+        own.stdin.write(f"{other.pid}\n")
+        own.stdin.flush()
+        said = own.stdout.readline()
+        found, _ = other.communicate(f"/proc/{own.pid}/fd/{descriptor}")
+        own.communicate("\n")
+    assert said == f"{found == 'opened'}\n"
