@@ -20,11 +20,11 @@ _PATIENCE_S = 30.0
 _POLL_S = 0.005
 #: How often the end of the recorder is looked for besides waiting for the end of its messages.
 _CHECK_S = 0.1
-#: How long a recorder that cannot say that it observes this process is given for that, and one that has written its trace, to
+#: How long a recorder that cannot say that it observes this process is given for that, and one that has no spool any more, to
 #: end.
 _SETTLE_S = 0.3
-#: How long the spool may be there once the trace is written.
-_REMOVAL_S = 0.05
+#: Offset in a spool's header of the word that says that the recording has ended (formats/spool/spool.h).
+_ENDED_AT = 52
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _SET_PTRACER = 0x59616D61  # prctl(2)
 _NAME = "scalene-record"
@@ -57,7 +57,6 @@ class Recorder(Shared):
         self.path, self.pid, self.has_spoken, self.folder = path, 0, False, f"{path}.spool"
         self._messages, self._pipe = messages, os.fstat(messages).st_ino
         self._before, self._folder_before = _identity(path), _identity(self.folder)
-        self._seen = self._before
         self._start: bytes | None = None
         self._is_over = False
 
@@ -95,20 +94,30 @@ class Recorder(Shared):
         return False
 
     def has_ended(self) -> bool:
-        """Has it ended, or is it about to? It removes the spool right after its trace is there; after a snapshot, it does not."""
+        """Has it ended? One that writes its trace records nothing any more, so its end is waited for."""
         if self._ends_within(0):
             return True
-        if (written := _identity(self.path)) in (None, self._seen):
-            return False
-        begun_s = now_s = time.monotonic()
-        while now_s < begun_s + _SETTLE_S:
+        patience_s = self._patience_s()
+        end_s = time.monotonic() + patience_s
+        while time.monotonic() < end_s and not self._is_stopped():
             if self._ends_within(_POLL_S):
                 return True
-            now_s = time.monotonic()
-            if now_s > begun_s + _REMOVAL_S and os.path.lexists(f"{self.folder}/spool"):
-                break
-        self._seen = written
-        return False
+        return patience_s == float("inf")
+
+    def _patience_s(self) -> float:
+        """How long its end is worth waiting for: 0 while it records, by the header of its spool, or if that is unknown."""
+        try:
+            spool = os.open(f"{self.folder}/spool", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:  # its trace is there, or the folder cannot be reached any more
+            return _SETTLE_S
+        except OSError:
+            return 0
+        try:
+            return float("inf") if any(os.pread(spool, 4, _ENDED_AT)) else 0
+        except OSError:
+            return 0
+        finally:
+            os.close(spool)
 
     def end(self) -> str | None:
         """Ends the recording, and waits until the trace is written. Returns its path; None, with a sentence, if there is

@@ -365,17 +365,27 @@ print(said, stop(), os.path.exists("other.parquet"))
     assert b"a signal handler cannot start or stop" in done.stderr
 
 
-def test_after_a_recorder_has_ended_a_new_one_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["it writes", "it has written"])
+def test_after_a_recorder_has_ended_a_new_one_records(tmp_path: Path, when: str) -> None:
+    """It has a few milliseconds left when its trace is there."""
     program = """
+import socket
+def takes_commands():
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect("1.parquet.spool/control")
+    except ConnectionRefusedError:
+        return False
+    return True
 print(start("1.parquet", ["--duration", "100ms"]))
 due = time.monotonic() + 30
-while not os.path.exists("1.parquet") and time.monotonic() < due:
-    pass  # the recorder has a few milliseconds left then
+while (takes_commands() if sys.argv[1] == "it writes" else not os.path.exists("1.parquet")) and time.monotonic() < due:
+    pass
 print(start("2.parquet"), start("2.parquet"))
 within()
 print(stop(), stop())
 """
-    done = own(tmp_path, program, sys.executable)
+    done = own(tmp_path, program, sys.executable, when)
     assert (done.stdout.decode(), done.stderr) == (f"True\nTrue True\n{tmp_path}/2.parquet None\n", b"")
     assert "within" in {row["function"] for row in report(tmp_path / "2.parquet")["functions"]}
 

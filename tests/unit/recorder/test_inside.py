@@ -5,12 +5,15 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.recorder import api, inside, own_recorder
 from scalene_trace.recorder.api import exchange
 from scalene_trace.recorder.control.server import LONGEST_LINE_BYTES
@@ -30,6 +33,33 @@ def test_a_process_that_has_the_pid_of_a_recorder_that_has_ended_is_left_alone(h
         assert recorder.end() is None
         assert other.poll() is None
         other.kill()
+    os.close(write)
+
+
+@pytest.mark.leaves_spool
+@pytest.mark.parametrize(
+    ("what", "has_ended"),
+    [("records", False), ("writes its trace", True), ("is out of reach", False), ("stands still", True)],
+)
+def test_a_recorder_that_writes_its_trace_records_nothing_more(what: str, has_ended: bool, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    recorder = own_recorder.Recorder(str(tmp_path / "t.parquet"), read)
+    (tmp_path / "t.parquet").touch()  # a snapshot
+    if what != "is out of reach":
+        header = np.zeros(1, struct_dtype("spool_header"))
+        header["ended"] = what != "records"
+        (tmp_path / "t.parquet.spool").mkdir()
+        (tmp_path / "t.parquet.spool/spool").write_bytes(header.tobytes())
+    with subprocess.Popen(["sleep", "0.4" if what == "writes its trace" else "60"]) as process:
+        recorder.pid, recorder._start = process.pid, own_recorder._state_of(process.pid)[1]
+        os.write(write, b"\n")  # it has said something
+        if what == "stands still":
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        found, state = recorder.has_ended(), own_recorder._state_of(process.pid)[0]
+        process.kill()
+    assert (found, state in (b"Z", b"")) == (has_ended, what == "writes its trace")
+    recorder.close()
     os.close(write)
 
 
