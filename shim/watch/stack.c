@@ -11,7 +11,6 @@
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/stacks/chain.h"
-#include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/scratch.h"
 #include "shared/stacks/target.h"
@@ -28,10 +27,7 @@
 #define FRAME_ROOM 128    /* upper limit of frame_bytes */
 #define SEARCH_NS 5000000 /* pause between two searches of one process */
 #define YOUNG_NS 1000000000
-#define NOT_READ 255
-#define SAVED_WORDS 7 /* of a function that the loop has called: its return address, and six registers */
-#define LOOP_WORDS 64 /* of the bytecode loop's C frame that are searched */
-#define MAX_TRIES 64  /* a search is made at attempts 1, 2, 4, ... 64, then at each 64th */
+#define MAX_TRIES 64 /* a search is made at attempts 1, 2, 4, ... 64, then at each 64th */
 
 static struct scratch scratch;
 static struct {
@@ -232,107 +228,25 @@ static uint64_t label_of(struct watched *thread, const char *state) {
   return label;
 }
 
-static bool was_truncated;         /* of the stack that was read last */
-static uintptr_t read_interpreter; /* of the thread whose stack was read last */
+static struct walked_stack walked = {.scratch = &scratch}; /* the stack that was read last */
 
 static bool walk(struct watched *thread, uint64_t *hash) {
   char state[STATE_BYTES];
   bool truncated = false;
   if (!read_state(thread, state)) return false;
   uintptr_t frame = innermost(state);
-  read_interpreter = word_at(state, target.layout->tstate_interp);
+  walked.interpreter = word_at(state, target.layout->tstate_interp);
   read_chunk(state, frame);
   if (!collect(frame, &truncated) || !chain_verify(&target, &scratch)) return false;
   if (truncated) loss_add(LOSS_deep_stack);
-  was_truncated = truncated;
+  walked.is_truncated = truncated;
   target.label = scratch.frames ? label_of(thread, state) : 0;
   *hash = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
   return true;
 }
 
-static bool collects(void) {
-  int offset = target.layout->object_header ? -1 : target.layout->interp_gc;
-  return offset >= 0 && read_interpreter && (int32_t)remote_word(read_interpreter + (uintptr_t)offset) == 1;
-}
-
-static uintptr_t bytecode_of(const struct frame_entry *frame) {
-  uintptr_t bytecode = frame->code + (uintptr_t)target.layout->code_bytecode;
-  return target.layout->frame_owner < 0 ? remote_word(bytecode) + BYTES_DATA : bytecode;
-}
-
-/* The instructions before that of the frame, which is the last one. */
-void stack_of_instruction(struct watched *thread, struct attached_stack *out) {
-  const struct frame_entry *frame = &scratch.entry[0];
-  uint8_t code[2 * TICK_OPCODES];
-  memset(out->opcodes, NOT_READ, sizeof out->opcodes);
-  if (!out->hash || !thread->state || !target.layout) return;
-  out->flags |= collects() ? TICK_GC : 0;
-  uintptr_t bytecode = bytecode_of(frame);
-  int count = frame->instruction < TICK_OPCODES ? frame->instruction + 1 : TICK_OPCODES;
-  if (count <= 0) return;
-  uintptr_t first = bytecode + 2 * (uintptr_t)(frame->instruction - count + 1);
-  if (!safe_read(code, (void *)first, 2 * (size_t)count)) return;
-  for (int k = 0; k < count; k++) out->opcodes[k] = code[2 * (count - 1 - k)];
-}
-
-/* Returns the unit of the code that ends where the word points to, if it points into its bytecode; else -1. */
-static int32_t unit_before(uintptr_t bytecode, int32_t units, uintptr_t word) {
-  uintptr_t offset = word - bytecode;
-  return offset >= 2 && offset <= 2 * (uintptr_t)units && offset % 2 == 0 ? (int32_t)(offset / 2 - 1) : -1;
-}
-
-struct bytecode {
-  uintptr_t at;
-  int32_t units;
-};
-
-/* In the loop itself, the next instruction is in a register, perhaps beside the one that runs: then it is that after it. */
-static int32_t unit_in_loop(struct bytecode code, const struct ring_sample *sample) {
-  int32_t found = -1;
-  for (int i = 0; i < DWARF_REGISTERS; i++) {
-    int32_t unit = unit_before(code.at, code.units, sample->value[i]);
-    if (unit >= 0 && (found < 0 || unit == found + 1)) found = unit;
-  }
-  for (size_t i = 0; i < LOOP_WORDS && i < sample->stack_words; i++) {
-    int32_t unit = unit_before(code.at, code.units, sample->stack[i]);
-    if (unit >= 0 && (found < 0 || unit == found + 1)) found = unit;
-  }
-  return found;
-}
-
-/* What the loop has called has saved the register, right below its return address; else something that this has called; or
- * the loop has kept the instruction in its own frame. Words that an earlier call has left look the same, so unless the first
- * place has it, all must agree. `frame`: where the loop's begins among the words of the sample. -1 = it is unknown. */
-static int32_t unit_of_call(struct bytecode code, const struct ring_sample *sample, size_t frame) {
-  static const uint8_t kept[] = {DWARF_EXTRA, DWARF_FRAME, 12, 13, 14, 15};
-  int32_t found = -1, unit;
-  for (size_t i = frame; i > 0; i--) {
-    if ((unit = unit_before(code.at, code.units, sample->stack[i - 1])) < 0 || unit == found) continue;
-    if (i + SAVED_WORDS > frame) return unit;
-    if (found >= 0) return -1;
-    found = unit;
-  }
-  for (size_t i = 0; i < sizeof kept; i++) {
-    if ((unit = unit_before(code.at, code.units, sample->value[kept[i]])) < 0 || unit == found) continue;
-    if (found >= 0) return -1;
-    found = unit;
-  }
-  for (size_t i = frame; i < frame + LOOP_WORDS && i < sample->stack_words && found < 0; i++)
-    found = unit_before(code.at, code.units, sample->stack[i]);
-  return found;
-}
-
-void stack_of_sample(struct watched *thread, const struct ring_sample *sample, uintptr_t eval_frame,
-                     struct attached_stack *out) {
-  struct frame_entry *innermost = &scratch.entry[0];
-  size_t frame = (eval_frame - sample->value[DWARF_STACK]) / sizeof(uintptr_t);
-  if (!ARCH_READS_X86_CODE || !out->hash || !thread->state || !eval_frame || frame > sample->stack_words) return;
-  struct bytecode code = {bytecode_of(innermost), dictionary_code_remembered(&target, innermost->code).units};
-  int32_t found = frame ? unit_of_call(code, sample, frame) : unit_in_loop(code, sample);
-  if (found < 0) return;
-  innermost->instruction = found;
-  out->hash = chain_intern(&target, &scratch, was_truncated);
-  stack_of_instruction(thread, out);
+const struct walked_stack *stack_walked(const struct watched *thread) {
+  return thread->state && target.layout && scratch.frames ? &walked : NULL;
 }
 
 bool stack_read(struct watched *thread, uint64_t *hash) {

@@ -4,8 +4,7 @@
 
 #include "shared/base.h"
 #include "shared/stacks/target.h"
-#include "watch/attached/attached.h"
-#include "watch/attached/ring.h"
+#include "watch/native/instruction.h"
 #include "watch/threads.h"
 
 #pragma GCC visibility push(hidden)
@@ -14,13 +13,8 @@
  * False = torn. If the thread runs in the meantime, the stack may be a mixture of two moments that are about a microsecond
  * apart; a caller that does not want that must verify that it did not run. */
 bool stack_read(struct watched *thread, uint64_t *hash);
-/* After stack_read: stores the instructions around that of its innermost frame, and whether its interpreter collects
- * garbage. */
-void stack_of_instruction(struct watched *thread, struct attached_stack *out);
-/* After that: puts the innermost frame to the instruction that it had when the thread was sampled, if its function still runs.
- * `eval_frame`: address of the bytecode loop's C frame then; 0 = unknown. */
-void stack_of_sample(struct watched *thread, const struct ring_sample *sample, uintptr_t eval_frame,
-                     struct attached_stack *out);
+/* Returns the stack of the thread that stack_read has just read; null = it has none. */
+const struct walked_stack *stack_walked(const struct watched *thread);
 /* From now on, all reads are of the thread's process. False = its Python cannot be read. */
 bool stack_aim(struct watched *thread);
 /* True if the thread has begun so recently that its PyThreadState may still be found soon. */

@@ -16,6 +16,7 @@
 #include "watch/attached/events.h"
 #include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
+#include "watch/native/instruction.h"
 #include "watch/native/sampled.h"
 #include "watch/reading/proc.h"
 #include "watch/stack.h"
@@ -294,7 +295,7 @@ static void read_python(void *context, struct attached_stack *out) {
   struct watched *thread = context;
   bool whole = read_running(thread, &out->hash, &out->flags);
   out->flags &= TICK_NO_PYTHON;
-  stack_of_instruction(thread, out);
+  instruction_read(stack_walked(thread), out);
   if (!whole) out->flags |= TICK_TORN;
   if (!whole) out->hash = 0;
 }
@@ -309,7 +310,7 @@ static bool read_native(void *context, const struct ring_sample *sample, struct 
 
 static void go_back(void *context, const struct ring_sample *sample, const struct native_evidence *native,
                     struct attached_stack *out) {
-  stack_of_sample(context, sample, native->eval_frame, out);
+  instruction_of_sample(stack_walked(context), sample, native->eval_frame, out);
 }
 
 static const struct attached_sampler sampler = {read_python, read_native, go_back};
