@@ -43,7 +43,12 @@ PROGRAMS: dict[str, tuple[str, list[str]]] = {
     "raytrace": ("raytrace", []),
     "sympy": ("sympy", []),
 }
-RECORDED: dict[str, list[str]] = {"recorded": [], "cpu only": ["--no-memory"], "paused": ["--pause-at-start"]}
+RECORDED: dict[str, list[str]] = {
+    "recorded": [],
+    "cpu only": ["--no-memory"],
+    "paused": ["--pause-at-start"],
+    "exact": ["--alloc-interval", "1"],
+}
 #: From outside, with --pid.
 ATTACHED = "attached"
 
@@ -233,6 +238,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="one round of one second, nothing written")
     parser.add_argument("--cpu-only", action="store_true", help="also recorded with --no-memory")
     parser.add_argument("--paused", action="store_true", help="only with --pause-at-start, never resumed")
+    parser.add_argument("--exact", action="store_true", help="only with --alloc-interval 1")
     parser.add_argument("--attached", action="store_true", help="only attached to from outside (--pid)")
     parser.add_argument("--instructions", action="store_true", help="counted instead of timed, paused (valgrind)")
     parser.add_argument(
@@ -249,7 +255,8 @@ def main() -> int:
         count_all(pythons, asked.programs)
         return 0
     rounds, seconds = (1, 1.0) if asked.short else (asked.rounds, asked.seconds)
-    only = "paused" if asked.paused else ATTACHED if asked.attached else ""
+    chosen = {"paused": asked.paused, "exact": asked.exact, ATTACHED: asked.attached}
+    only = next((way for way, wanted in chosen.items() if wanted), "")
     ways = [only] if only else ["recorded", *(["cpu only"] if asked.cpu_only else [])]
     rows: list[Row] = []
     for program in asked.programs:
@@ -264,7 +271,7 @@ def main() -> int:
         "seconds": seconds,
         "rows": [asdict(row) for row in rows],
     }
-    save(f"overhead-{only}" if only == ATTACHED else "overhead", result, table(rows))
+    save(f"overhead-{only}" if only in (ATTACHED, "exact") else "overhead", result, table(rows))
     return 0
 
 

@@ -35,6 +35,8 @@ CHUNKS_OFFSET = _C["SPOOL_CHUNKS_OFFSET"]
 #: Magic, process, offer, number of slots, number of bytes that follow, CRC-32 of those bytes.
 _FRAME = struct.Struct("<IIQIII")
 _FRAME_MAGIC = 0x31747270  # "prt1"
+#: Kinds of records that their process may still change.
+_UNFINISHED = (0, _C["SPOOL_OPEN_EVENTS"])
 #: The fastest level reduces the slots to a third, because transposing puts equal bytes of successive records together.
 _LEVEL = 1
 
@@ -193,7 +195,7 @@ def is_finished(data: bytes, used: int) -> bool:
         return True  # records of one slot each, as most chunks have them: ten times as fast as the loop
     heads = memoryview(data).cast("I")[:: SLOT_BYTES // 4].tolist()
     slot = 1
-    while slot < used and heads[slot] & 0xFFFF and heads[slot] >> 16:
+    while slot < used and heads[slot] & 0xFFFF not in _UNFINISHED and heads[slot] >> 16:
         slot += heads[slot] >> 16
     return slot >= used
 
@@ -241,7 +243,11 @@ def slots_until(slots: Slots, until_ns: int, is_over: bool = False) -> int:
     at = 0
     while at < len(heads):
         kind, count = heads[at] & 0xFFFF, heads[at] >> 16
-        if (not kind and not is_over) or at + count > len(heads) or (kind in _timed() and times[at] > until_ns):
+        if (
+            (kind in _UNFINISHED and not is_over)
+            or at + count > len(heads)
+            or (kind in _timed() and times[at] > until_ns)
+        ):
             break
         at += max(count, 1)
     return at

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .chunks import Chunk, Offers, View, finished_chunk, part_chunks
+from .events import records_in
 from .reader import ReadBefore, Records, merged
 
 #: Of all records together: they are in memory for as long as the program runs.
@@ -33,7 +34,7 @@ class EarlyRecords(ReadBefore):
         offers, read_up_to = self.offers.copy(), dict(self._read_up_to)
         chunks = _finished(view, offers, read_up_to) if self._left_bytes > 0 else iter(())
         found = list(itertools.islice(chunks, most))
-        self._given = offers, read_up_to, sum(len(each.slots) for each in found)
+        self._given = offers, read_up_to, sum(records_in(each.slots) for each in found)
         return found
 
     def keep(self, records: Records) -> None:

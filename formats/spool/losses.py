@@ -96,6 +96,12 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "what other allocators than malloc and Python's held then is unknown",
     ),
     Loss(
+        "exact_cost",
+        "info",
+        "milliseconds of the program's CPU time went into recording every allocation (--alloc-interval 1); they are in the "
+        "CPU time of the lines that allocate and free",
+    ),
+    Loss(
         "never_resumed",
         "loss",
         "the recording was started with --pause-at-start and never resumed, so nothing was sampled; resume it with "

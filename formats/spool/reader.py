@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from ..dataclass import dataclass, field, replace
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
-from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, Offers, View, read_chunks, view_of
+from .chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, Chunk, Offers, View, read_chunks, view_of
+from .events import EVENTS_SLOTS, KINDS, Watched, records_in, rows_of, unfolded
 from .layout import constants, record_kinds, struct_dtype
 from .memory import release_unused
 
@@ -176,6 +177,7 @@ class _Reading:
 
     bulk: dict[str, list[tuple[Slots, npt.NDArray[np.int32]]]] = field(default_factory=lambda: defaultdict(list))
     payload: dict[str, list[WithPayload]] = field(default_factory=lambda: defaultdict(list))
+    events: list[tuple[Slots, npt.NDArray[np.int32]]] = field(default_factory=list)
     damaged: int = 0
 
 
@@ -221,11 +223,11 @@ class Spool:
         self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
         self._kept: list[Records] = []
 
-    def batches(self) -> Iterator[Records]:
+    def batches(self, briefly: bool = False) -> Iterator[Records]:
         """Every published record, in batches; at least one.
 
         Records in a batch are ordered by time, and successive batches nearly so. A short recording is read once and kept for
-        the next call.
+        the next call. ``briefly``: events are unfolded to what a survey needs (:func:`.events.unfolded`).
         """
         if self._kept:
             yield from self._kept
@@ -239,7 +241,9 @@ class Spool:
         while not last:
             slots, parts = groups.popleft() if groups else (0, [])
             if not groups and following is not None:
-                parts = [*parts, self._adjust(read_records(self._batch(itertools.chain([following], chunks), slots)))]
+                chosen = Watched(self._batch(itertools.chain([following], chunks), slots))
+                parts = [*parts, self._adjust(read_records(chosen, briefly))]
+                kept = None if briefly and chosen.has_events else kept
                 following = next(chunks, None)
             last = not groups and following is None
             batch = [replace(merged(parts), last=last)]
@@ -247,7 +251,7 @@ class Spool:
             if self._last_ns is not None:
                 batch = [_up_to(batch.pop(), self._last_ns)]
             kept_bytes += batch[0].nbytes
-            if first and last:
+            if first and last and kept is not None:
                 kept = batch[:]  # a single batch is in memory anyway
             elif kept is not None:
                 kept = [*kept, *batch] if kept_bytes <= _SHORT_BYTES else None
@@ -263,7 +267,7 @@ class Spool:
             return
         for chunk in itertools.islice(chunks, _BATCH_CHUNKS):
             yield chunk
-            slots += len(chunk.slots) + int((chunk.slots[:, 0] == _C["RECORD_BRIEF"]).sum())  # these are two records
+            slots += records_in(chunk.slots)
             if slots >= _BATCH_SLOTS:
                 return
 
@@ -323,11 +327,17 @@ def _check_header(path: Path, header: np.void) -> None:
         raise NotASpool(path, "its chunk size or ring size is wrong")
 
 
-def read_records(chunks: Iterable[Chunk]) -> Records:
-    """The records of ``chunks``, with ``last`` = False."""
+def read_records(chunks: Iterable[Chunk], briefly: bool = False) -> Records:
+    """The records of ``chunks``, with ``last`` = False. ``briefly``: see :meth:`Spool.batches`."""
     reading = _Reading()
     for chunk in chunks:
         _read_records(chunk, reading)
+    if reading.events:
+        rows, writers = (np.concatenate(each) for each in zip(*reading.events, strict=True))
+        found, invalid = unfolded(rows, writers, briefly)
+        reading.damaged += invalid
+        for short, (records, process) in found.items():
+            reading.bulk[short].append((records.view(np.uint8).reshape(-1, SLOT_BYTES), process))
     bulk = {name: _bulk(name, reading.bulk.pop(name, [])) for name in _BULK_KINDS}
     types, cut = _types(reading.payload["type"])
     payload = reading.payload
@@ -366,6 +376,9 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
             if len(found):
                 reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
     of_kind = kinds[long_starts]
+    events = long_starts[np.isin(of_kind, KINDS) & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
+    if len(events):
+        reading.events.append((rows_of(slots, events), np.full(len(events), process, np.int32)))
     for name in _PAYLOAD_KINDS:
         found = long_starts[of_kind == _numbers()[name]]
         records = slots[found].view(struct_dtype(f"record_{name}")).ravel()
@@ -398,7 +411,7 @@ def _numbers() -> dict[str, int]:
 def _known() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """For each number of a kind: is it known, and has it a payload?"""
     known, has_payload = np.zeros(1 << 16, np.bool_), np.zeros(1 << 16, np.bool_)
-    known[[*record_kinds(), _C["SPOOL_PAD"]]] = True
+    known[[*record_kinds(), _C["SPOOL_PAD"], _C["SPOOL_OPEN_EVENTS"]]] = True
     has_payload[[_numbers()[name] for name in _PAYLOAD_KINDS]] = True
     return known, has_payload
 

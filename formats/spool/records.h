@@ -31,6 +31,8 @@
 #define RECORD_REAPED 23
 #define RECORD_THREAD_NAME 24
 #define RECORD_BRIEF 25
+#define RECORD_EVENTS 26
+#define SPOOL_OPEN_EVENTS 27 /* a record_events to which its process may still add events */
 
 #define CAUSE_ROOT 1      /* the command that scalene-record started */
 #define CAUSE_FORK 2      /* fork, _Fork or clone; the parent is recorded too */
@@ -339,6 +341,39 @@ struct record_brief {
   uint8_t free_flags; /* as in a free record */
 };
 
+#define EVENTS_SLOTS 64 /* of a record_events, which has room for 252 events after its first slot */
+
+/* Allocations of interval 1 and their ends, in as few bytes as possible: a header, then events in the order in which they
+ * were written. The record is published as SPOOL_OPEN_EVENTS before the first event, and as RECORD_EVENTS after the last
+ * one. It ends at the first event whose kind or value is 0, so a process that is killed loses none of them. Stacks and
+ * types have numbers from 1 that hold in this record only; 0 = none. */
+struct record_events {
+  uint32_t head;
+  uint32_t thread; /* of the events, until an EVENT_THREAD */
+  int64_t t_ns;    /* times of events count from here */
+  uint32_t collections;
+  uint32_t flags; /* of each allocation, as in an alloc record */
+  uint64_t reserved[5];
+};
+
+#define EVENT_ALLOC 1     /* value: id. more: requested bytes | usable bytes / 16 << 10. From pymalloc */
+#define EVENT_FREE 2      /* value: id. more: number of the type | FREE_* << 8 */
+#define EVENT_TYPED 3     /* value: id. more: number of the type, as in a note record */
+#define EVENT_STACK 4     /* value: hash of the stack with the number `stack` */
+#define EVENT_TYPE_NAME 5 /* value: hash of the type with the number `more` */
+#define EVENT_THREAD 6    /* value: thread of the following events | collections << 32 */
+/* An allocation of other bytes or another source. The event before it is an EVENT_BYTES. value: id */
+#define EVENT_ALLOC_LARGE 7
+#define EVENT_BYTES 8 /* value: requested bytes. more: usable bytes beyond these; `stack`: source | python << 7 */
+
+struct spool_event {
+  uint32_t after_ns; /* time after that of the record */
+  uint8_t kind;      /* EVENT_* */
+  uint8_t stack;     /* number of the stack */
+  uint16_t more;
+  uint64_t value; /* not 0 */
+};
+
 #define NOTE_TYPE 1    /* `type` is known now */
 #define NOTE_THINNED 2 /* the table was thinned: the sample's lifetime counts with `interval_bytes` from its start on */
 #define NOTE_NATIVE 8  /* `native` is the stack that allocated the block; this note precedes the alloc record */
@@ -504,6 +539,7 @@ _Static_assert(sizeof(struct record_code) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_module) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_alloc) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_free) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_events) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_note) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_type) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_copy) == SPOOL_SLOT_BYTES, "one slot");

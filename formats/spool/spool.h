@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 11
+#define SPOOL_VERSION 12
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024
@@ -64,6 +64,7 @@
 #define FEATURE_RIGHTS 512        /* processes announce that they become another user (struct rights_row) */
 #define FEATURE_NATIVE_ALLOC 1024 /* allocation samples have the native stack too */
 #define FEATURE_ARENAS_ONLY 2048  /* Python's allocators are left alone; each arena counts as one block */
+#define FEATURE_EVENTS 4096       /* with an interval of 1, allocations are written as events (record_events) */
 
 /* header.paused; 0 = not paused. */
 #define PAUSED_AT_ONCE 1  /* somebody has asked for the pause */

@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..beside import Beside
 from ..errors import TraceWriteError
 from . import integrity, schema, temporary
-from .row_groups import LONG_TEXT_BYTES, TYPES, Block, Tables, row_groups, text_bytes
+from .row_groups import JOINED_ROWS, LONG_TEXT_BYTES, TYPES, Block, Tables, row_groups, text_bytes
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -138,7 +138,9 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
             with _Groups(writer) as written:
                 while group := first.pop() if first else next(groups, None):
                     frames += sum(_frames(block) for block in group)
-                    takes_long = text_bytes(group) >= LONG_TEXT_BYTES
+                    takes_long = (
+                        text_bytes(group) >= LONG_TEXT_BYTES or sum(block.rows for block in group) >= JOINED_ROWS
+                    )
                     table = [_group_table(trace_id, group, wanted)]
                     del group  # so that at most two are in memory: the next one, and one with long texts
                     written.add(table, takes_long)
@@ -185,7 +187,7 @@ class _Groups:
         is there."""
         self._finish()
         if takes_long:
-            self._last = Beside(partial(self._write, held), "texts")
+            self._last = Beside(partial(self._write, held), "row group")
         else:
             self._write(held)
 

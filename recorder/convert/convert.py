@@ -32,7 +32,7 @@ from .kinds.processes import command_lines, process_table, thread_table
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
-from .kinds.ticks import code_table, cpu_table
+from .kinds.ticks import code_table, cpu_table, shim_ns
 from .kinds.waits import valid_waits, wait_table
 from .known import Known
 from .native.addresses import ModuleIds
@@ -138,7 +138,7 @@ class Conversion:
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self._older = survey.lives.starts.older
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
-        self._invalid = self._running = 0
+        self._invalid = self._running = self._shim_ns = 0
         self._sources = Sources()
         self._symbols_s = TIME_LIMIT_S  # seconds that are left
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
@@ -180,6 +180,7 @@ class Conversion:
         waits, invalid_waits = valid_waits(bulk["wait"])
         tasks, invalid_tasks = valid_tasks(bulk["task"])
         self._invalid += invalid_copies + invalid_waits + invalid_tasks
+        self._shim_ns += shim_ns(bulk["tick"])
         images = self._survey.modules, self._module_ids, self._native
         cpu = cpu_table(bulk["tick"], start_ns, self._survey.clocks, self._nodes, stacks, *images)
         for module, offsets in distinct_offsets(cpu["pc_module"], cpu["pc_offset"]).items():
@@ -258,6 +259,10 @@ class Conversion:
             mark.what == "pause" and mark.t_ns == 0 and mark.end_ns is None and not mark.text for mark in self._marks
         )
 
+    def _is_exact(self) -> bool:
+        header = self._survey.header
+        return int(header["alloc_interval_bytes"]) == 1 and not int(header["alloc_control"])
+
     def _ask_for_names(self) -> None:
         """Has the mangled names on native stacks read while tables are made."""
         with ProgramFiles(self._outcome.rights()) as files:
@@ -285,6 +290,7 @@ class Conversion:
             "paused": sum(mark.what == "pause" for mark in self._marks),
             "attached_memory": self._older,
             "never_resumed": int(self._is_paused_throughout()),
+            "exact_cost": self._shim_ns // 1_000_000 if self._is_exact() else 0,
             "unresolved_stack": self._stacks.unresolved,
             "unresolved_native": self._native.unresolved,
             "unknown_lines": unknown_line_tables(self._nodes),

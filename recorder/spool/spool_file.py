@@ -238,6 +238,7 @@ def _features(settings: Settings) -> int:
         "FEATURE_COPY": settings.copy,
         "FEATURE_NATIVE_ALLOC": settings.native_alloc,
         "FEATURE_ARENAS_ONLY": settings.arenas_only,
+        "FEATURE_EVENTS": settings.rotate_ns is None and not settings.native_alloc,
         "FEATURE_WAIT": settings.wait,
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,

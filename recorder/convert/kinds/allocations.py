@@ -67,6 +67,10 @@ class _Rows:
     usable: Ints
     block: Ints
 
+    def where(self, chosen: Bools) -> _Rows:
+        """The rows for which ``chosen`` is true."""
+        return _Rows(*(each[chosen] for each in (self.alloc, self.end, self.size, self.usable, self.block)))
+
 
 class Allocations:
     """Makes the rows of the ``alloc`` table, one batch of records at a time. A sample without an end is held back until a
@@ -96,39 +100,40 @@ class Allocations:
         self._waiting.append(bulks)
         if not batch.last and _SMALL_TIMES * _records(*self._waiting) < _records(self._held):
             none = {kind: bulk.where(np.zeros(len(bulk), np.bool_)) for kind, bulk in bulks.items()}
-            return self._table(none["alloc"], none["free"], _lives(none["alloc"], none["free"], none["note"]))
+            return self._table(none["alloc"], none["free"], _lives(none["alloc"], none["free"], none["note"]), None)
         parts = [self._held, *self._waiting] if self._held else self._waiting
         self._held, self._waiting = {}, []
         bulks = {kind: joined(*(each[kind] for each in parts)) for kind in bulks} if parts[1:] else bulks
         del parts
-        if not batch.last:
-            bulks["alloc"] = self._hold_back(bulks)
         bulks["alloc"] = by_time(bulks["alloc"])
         lives = _lives(bulks["alloc"], bulks["free"], bulks["note"])
-        return self._table(bulks["alloc"], bulks["free"], lives)
+        complete = None if batch.last else self._hold_back(bulks, lives)
+        return self._table(bulks["alloc"], bulks["free"], lives, complete)
 
-    def _hold_back(self, bulks: dict[str, Bulk]) -> Bulk:
-        """Holds back the samples without an end and their note and free records; returns the other samples."""
+    def _hold_back(self, bulks: dict[str, Bulk], lives: _Lives) -> Bools:
+        """Holds back the samples without an end and their note and free records; returns whether each is another one."""
         allocs = bulks["alloc"]
-        lives = _lives(allocs, bulks["free"], bulks["note"])
         open_rows = lives.followed & (lives.end < 0) & self._continues(allocs)
         self._held = {"alloc": allocs.where(open_rows)}
         for kind in ("note", "free"):
             named = _named_rows(allocs, bulks[kind])
-            recent = np.arange(len(named)) >= len(named) - _MOST_UNMATCHED
-            waits = (named < 0) & recent & self._continues(bulks[kind])
+            waits = (named < 0) & self._continues(bulks[kind])
+            waits[np.flatnonzero(waits)[:-_MOST_UNMATCHED]] = False
             waits[named >= 0] = open_rows[named[named >= 0]]
             self._held[kind] = bulks[kind].where(waits)
-        return allocs.where(~open_rows)
+        return ~open_rows
 
     def _continues(self, bulk: Bulk) -> Bools:
         """Has the process of each record more allocations or frees in a later batch?"""
         return self._survey.last_batch.of(bulk.process) > self._batch
 
-    def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives) -> dict[str, Any]:
+    def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives, complete: Bools | None) -> dict[str, Any]:
+        """``complete``: for each allocation whether it has rows now, None = all have."""
         stacks, survey = self._stacks, self._survey
         rows = _rows(allocs, frees, lives)
-        records = allocs.records[rows.alloc] if lives.parts else allocs.records
+        if complete is not None:
+            rows = rows.where(complete[rows.alloc])
+        records = allocs.records if len(rows.alloc) == len(allocs) and not lives.parts else allocs.records[rows.alloc]
         process = allocs.process[rows.alloc]
         flags = records["flags"]
         interval = records["interval_bytes"].astype(np.int64)

@@ -67,6 +67,13 @@ def cpu_table(
     return table | _address_columns("pc", pc) | _address_columns("extension", extension)
 
 
+def shim_ns(ticks: Bulk) -> int:
+    """CPU time of ticks that interrupted our own library in the program."""
+    records = ticks.records
+    rows = records["flags"].astype(np.int32) >> _C["TICK_PC_SHIFT"] & 7 == _C["PC_SHIM"]
+    return int(records["user_ns"][rows].sum(dtype=np.int64) + records["system_ns"][rows].sum(dtype=np.int64))
+
+
 def code_table(tick_stacks: npt.NDArray[np.uint64], nodes: Nodes) -> dict[str, Any]:
     """The ``code`` table: the code objects that were innermost in a tick; equal ones share a row. ``tick_stacks``: distinct
     hashes of the ticks' stacks."""

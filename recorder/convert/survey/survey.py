@@ -71,7 +71,7 @@ class Survey:
         self._last_batch = Extremes(highest=True)
         self.gc_history = GcHistory()
         self._kept: dict[str, list[Bulk]] = defaultdict(list)
-        for number, batch in enumerate(spool.batches()):
+        for number, batch in enumerate(spool.batches(briefly=True)):
             self._add(batch, number)
             del batch  # before the next one is read
         self.codes: dict[int, CodeObject]

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "inside/accounts/shadow.h"
 #include "shared/base.h"
 #include "shared/stacks/hash.h"
 
@@ -167,6 +168,7 @@ uint32_t live_note_piece(const void *block, bool pool) {
 
 bool live_forget_pieces(uintptr_t start, uintptr_t end) {
   uint32_t followed = 0;
+  shadow_forget(start, end, piece_remove);
   for (uintptr_t piece = start & ~(uintptr_t)(PIECE_BYTES - 1); piece < end; piece += PIECE_BYTES) {
     atomic_store(live_piece_at(piece), 0);
     followed |= atomic_load(followed_at(piece));
@@ -174,7 +176,56 @@ bool live_forget_pieces(uintptr_t start, uintptr_t end) {
   return followed != 0;
 }
 
+/* ---- blocks of pools ---- */
+
+/* From the word of its id. The header of its pool has it too, but may only be read while nobody can free the block. */
+static uint64_t bytes_of(uint64_t word) { return (word & ~SHADOW_TYPED) >> SHADOW_CLASS_SHIFT << 4; }
+
+/* From the first followed block on, all frees in the piece ask for their block: that costs them a few instructions, but a
+ * count of the piece's blocks would cost each of these two locked ones. */
+static SLOW_PATH void watch_piece(uintptr_t address) {
+  uintptr_t start = address & ~(uintptr_t)(PIECE_BYTES - 1);
+  for (uintptr_t at = start; at < start + PIECE_BYTES; at += 64)
+    atomic_store(&live_filter[LIVE_FILTER_CELL(at)], STUCK);
+  piece_add(address);
+}
+
+bool live_add_pooled(uintptr_t address, const struct live_sample *sample) {
+  bool new_piece = false;
+  if (sample->usable > SHADOW_MOST_BYTES || sample->usable % 16 || sample->id > SHADOW_ID) return false;
+  struct shadow_block *block = shadow_make(address, &new_piece);
+  if (unlikely(!block)) return false;
+  if (new_piece) watch_piece(address);
+  FIELD_WRITE(block->stack, sample->stack);
+  if (sample->type) FIELD_WRITE(*shadow_type(address), sample->type);
+  uint64_t word = sample->id | sample->usable >> 4 << SHADOW_CLASS_SHIFT | (sample->type ? SHADOW_TYPED : 0);
+  atomic_store_explicit(&block->id, word, memory_order_release);
+  return true;
+}
+
+bool live_pooled(uintptr_t address) {
+  const struct shadow_block *block = shadow_of(address);
+  return block && atomic_load_explicit(&block->id, memory_order_relaxed);
+}
+
+static inline bool take_pooled(uintptr_t address, struct live_sample *out) {
+  struct shadow_block *block = shadow_of(address);
+  uint64_t word = block ? atomic_load_explicit(&block->id, memory_order_relaxed) : 0;
+  while (word && !atomic_compare_exchange_weak(&block->id, &word, 0)) {} /* live_set_type may change it */
+  if (!word) return false;
+  *out = (struct live_sample){.id = word & SHADOW_ID,
+                              .usable = bytes_of(word),
+                              .interval = 1,
+                              .type = word & SHADOW_TYPED ? FIELD_READ(*shadow_type(address)) : 0,
+                              .stack = FIELD_READ(block->stack),
+                              .python = true,
+                              .pooled = true};
+  return true;
+}
+
 /* ---- the table ---- */
+
+static _Atomic uint64_t emptied; /* slots, so far */
 
 static int taken_slots(const struct level *level, size_t first) {
   int taken = 0;
@@ -192,6 +243,7 @@ static void copy_sample(struct live_sample *to, const struct live_sample *from) 
   FIELD_WRITE(to->stack, FIELD_READ(from->stack));
   FIELD_WRITE(to->python, FIELD_READ(from->python));
   FIELD_WRITE(to->place, FIELD_READ(from->place));
+  FIELD_WRITE(to->pooled, false);
 }
 
 static bool add_in(struct level *level, size_t first, uintptr_t address, const struct live_sample *sample) {
@@ -230,6 +282,7 @@ bool live_add(uintptr_t address, const struct live_sample *sample) {
 static bool empty_slot(struct level *level, size_t at, uintptr_t address, struct live_sample *out) {
   uintptr_t key = address;
   if (!atomic_compare_exchange_strong(&level->keys[at], &key, CLAIMED)) return false;
+  atomic_fetch_add(&emptied, 1);
   copy_sample(out, &level->samples[at]);
   filter_remove(address);
   piece_remove(address);
@@ -239,6 +292,7 @@ static bool empty_slot(struct level *level, size_t at, uintptr_t address, struct
 }
 
 bool live_take(uintptr_t address, struct live_sample *out) {
+  if (take_pooled(address, out)) return true;
   uint64_t hash = hash_mixed(address >> 4);
   for (int number = atomic_load(&level_count); number-- > 0 && address > CLAIMED;) {
     size_t at = find_slot(&levels[number], address, hash);
@@ -265,13 +319,28 @@ static struct live_sample *find(uintptr_t address, uint64_t id) {
   return found;
 }
 
+/* Returns the followed block of a pool with that id, and the word with it; else null. */
+static struct shadow_block *find_pooled(uintptr_t address, uint64_t id, uint64_t *word) {
+  struct shadow_block *block = shadow_of(address);
+  *word = block ? atomic_load_explicit(&block->id, memory_order_acquire) : 0;
+  return *word && (*word & SHADOW_ID) == id ? block : NULL;
+}
+
 bool live_find(uintptr_t address, uint64_t id, uint64_t *usable) {
+  uint64_t word;
+  if (find_pooled(address, id, &word)) return *usable = bytes_of(word), true;
   const struct live_sample *sample = find(address, id);
   if (sample) *usable = FIELD_READ(sample->usable);
   return sample && FIELD_READ(sample->id) == id;
 }
 
 bool live_set_type(uintptr_t address, uint64_t id, uint64_t type) {
+  uint64_t word;
+  struct shadow_block *block = find_pooled(address, id, &word);
+  if (block) {
+    FIELD_WRITE(*shadow_type(address), type);
+    return atomic_compare_exchange_strong(&block->id, &word, word | SHADOW_TYPED);
+  }
   struct live_sample *sample = find(address, id);
   if (sample) FIELD_WRITE(sample->type, type);
   return sample != NULL;
@@ -290,10 +359,28 @@ static uint64_t python_block_in(struct level *level, uintptr_t address, size_t b
   return 0;
 }
 
+/* The last answers. One thread may write an entry while another one reads it; then its words do not fit each other. */
+#define ANSWERS 256
+static struct answer {
+  _Atomic uint64_t id, check;
+} answers[ANSWERS];
+
 uint64_t live_python_block(uintptr_t address, size_t bytes) {
-  uint64_t id = 0;
+  const struct shadow_block *pooled = shadow_of(address);
+  uint64_t word = pooled ? atomic_load_explicit(&pooled->id, memory_order_relaxed) : 0, id = 0;
+  if (word) return bytes_of(word) >= bytes ? word & SHADOW_ID : 0;
+  /* The same classes are asked for again and again, and while no slot is emptied, their blocks are alive. */
+  uint64_t question = hash_pair(hash_pair(address, bytes), atomic_load(&emptied));
+  struct answer *answer = &answers[hash_mixed(address) % ANSWERS];
+  id = atomic_load_explicit(&answer->id, memory_order_relaxed);
+  if (id && (atomic_load_explicit(&answer->check, memory_order_relaxed) ^ id) == question) return id;
+  id = 0;
   for (int number = atomic_load(&level_count); number-- > 0 && !id && address > CLAIMED;) {
     id = python_block_in(&levels[number], address, bytes);
+  }
+  if (id) {
+    atomic_store_explicit(&answer->id, id, memory_order_relaxed);
+    atomic_store_explicit(&answer->check, id ^ question, memory_order_relaxed);
   }
   return id;
 }
@@ -331,15 +418,18 @@ void live_postfork_child(void) {
   for (int number = atomic_load(&level_count); number-- > 0;) {
     syscall(SYS_madvise, levels[number].keys, levels[number].slots * sizeof *levels->keys, (long)MADV_DONTNEED);
   }
+  shadow_postfork_child();
   if (atomic_load(&level_count) == 0) return;
   syscall(SYS_madvise, live_filter, sizeof live_filter, (long)MADV_DONTNEED);
   syscall(SYS_madvise, live_pieces, sizeof live_pieces, (long)MADV_DONTNEED);
   syscall(SYS_madvise, followed_near, sizeof followed_near, (long)MADV_DONTNEED);
+  atomic_fetch_add(&emptied, 1);
   atomic_store(&growing, 0);
   atomic_store(&count, 0);
 }
 
 void live_release(void) {
+  shadow_release();
   for (int number = atomic_exchange(&level_count, 0); number-- > 0;) {
     syscall(SYS_munmap, levels[number].keys, levels[number].slots * sizeof *levels->keys);
     syscall(SYS_munmap, levels[number].samples, levels[number].slots * sizeof *levels->samples);

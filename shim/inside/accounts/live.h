@@ -16,6 +16,7 @@ struct live_sample {
   uint64_t type;    /* hash of the name of the object's type; 0 = unknown */
   uint64_t stack;   /* that allocated it */
   bool python;      /* the block may hold a Python object; others may only hold remains of one */
+  bool pooled;      /* live_add_pooled has begun it */
   uint32_t place;   /* of its alloc record (spool_take_back); 0 = unknown */
 };
 #define LIVE_FILTER_CELLS ((size_t)1 << 18)
@@ -31,6 +32,11 @@ bool live_init(size_t slots);
 /* Starts to follow a block that the calling thread has just allocated; false = both of its buckets are full.
  * Context: malloc. */
 bool live_add(uintptr_t address, const struct live_sample *sample);
+/* The same for a block of a pool whose sample has an interval of 1, in the shadow of the heap (shadow.h); false = no memory
+ * is available for that, or the shadow cannot hold it. Context: malloc. */
+bool live_add_pooled(uintptr_t address, const struct live_sample *sample);
+/* True if live_add_pooled has begun a block at this address, and nothing has ended it. Context: malloc. */
+bool live_pooled(uintptr_t address);
 /* Stops following a block and returns its sample; false = it is not followed. The calling thread is about to free or
  * resize the block. Context: malloc. */
 bool live_take(uintptr_t address, struct live_sample *out);
@@ -83,6 +89,11 @@ static inline uint32_t live_piece(const void *block) {
 }
 /* True if live_piece returned a kind; false = unknown. */
 static inline bool live_piece_known(uint32_t piece) { return piece && !(piece << 2); }
+/* True if the address certainly lies in a pool. Context: malloc. */
+static inline bool live_in_pool(uintptr_t address) {
+  uint32_t piece = live_piece((const void *)address);
+  return live_piece_known(piece) && piece != PIECE_OUTSIDE;
+}
 /* Stores whether the piece around the block is a pool, and returns its kind. Context: malloc. */
 uint32_t live_note_piece(const void *block, bool pool);
 /* Makes the pieces of [start, end) unknown, because an arena begins or ends there. False = certainly no block in them is

@@ -18,6 +18,7 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/events/events.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/python/python.h"
@@ -139,6 +140,7 @@ static void leave(bool has_gil, bool has_lock) {
   errno = saved_errno;
   if (!was_on) return;
   let_others_finish();
+  events_end();
   spool_finish_chunk();
   spool_close();
   atomic_store(&state, OFF);

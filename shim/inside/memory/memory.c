@@ -548,6 +548,36 @@ static bool pass_on(struct memory_state *m) {
   return passes;
 }
 
+/* While every allocation is recorded, a stop mostly has one thing to do, and next to none of what run_slow_path asks about
+ * can have changed. False = it has. */
+static bool is_only_to_write(const struct memory_state *m, const struct block *block, size_t moved) {
+  const struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
+  if (s->interval != 1 || m->in_pause || m->stack_is_known || moved != block->usable) return false;
+  if (!recording() || spool->paused || !sampler_is_exact() || !this_thread.id) return false;
+  return !flush_is_due(m);
+}
+
+static bool write_only(struct memory_state *m, const struct block *block, size_t moved) {
+  if (m->busy || seal_may_end()) return false; /* as in enter_slow_path */
+  int saved_errno = errno;
+  fork_check();
+  sampler_wait_for_room();
+  uint32_t section = IS_ATTACHED ? seal_enter() : 0;
+  m->busy = (uintptr_t)__builtin_frame_address(0);
+  bool writes = (!IS_ATTACHED || m->session == memory_session) && is_only_to_write(m, block, moved);
+  if (writes) {
+    struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
+    m->now_ns = clock_now_ns();
+    sampler_write(block, 1, false, frames_current(), m->now_ns);
+    s->sample_at = allocated_in(s) + 1;
+    set_room(s, least(allocated_in(s), s->free_room), s->free_room);
+  }
+  m->busy = 0;
+  if (IS_ATTACHED) seal_leave(section);
+  errno = saved_errno;
+  return writes;
+}
+
 void (*memory_at_stop)(bool python);
 
 /* Not inside of a section, where the slow path runs further out or a range is noted: the end of a recording waits for those. */
@@ -562,7 +592,9 @@ static void note_stop(bool python) {
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false, false};
-  if (!pass_on(&this_memory)) enter_slow_path(&block, (int64_t)moved);
+  struct memory_state *m = &this_memory;
+  if (!(m->stream[which].interval == 1 ? write_only(m, &block, moved) : pass_on(m)))
+    enter_slow_path(&block, (int64_t)moved);
   note_stop(which == PYTHON);
 }
 

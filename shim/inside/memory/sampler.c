@@ -16,6 +16,7 @@
 #include "inside/accounts/budget.h"
 #include "inside/accounts/growth.h"
 #include "inside/accounts/live.h"
+#include "inside/events/events.h"
 #include "inside/memory/memory.h"
 #include "inside/native/own.h"
 #include "inside/native/images.h"
@@ -62,10 +63,14 @@ static int64_t wanted_interval(uint64_t control, bool *adapt) {
  * (pyalloc.h). */
 static const struct codes_watch code_watch = {live_watch, live_unwatch, live_python_block};
 
+static uint32_t base_code(int64_t base);
+
 static void follow_codes(int64_t wanted, bool adapt) {
   bool exact = wanted == 1 && !adapt;
+  events_set_flags(ALLOC_PYTHON | base_code(1) << ALLOC_BASE_SHIFT);
   codes_follow(exact ? &code_watch : NULL);
-  objects_follow(exact ? live_python_block : NULL);
+  objects_follow(exact ? live_python_block : NULL, exact && !IS_ATTACHED ? images_closed_count : NULL,
+                 exact ? live_in_pool : NULL);
 }
 
 static void set_interval(int64_t wanted, bool adapt, int64_t now_ns) {
@@ -134,6 +139,17 @@ int64_t sampler_gap(uint64_t *random, int64_t mean) {
 static bool is_exact(void) {
   return atomic_load_explicit(&interval, memory_order_relaxed) == 1 &&
          !atomic_load_explicit(&adapts, memory_order_relaxed);
+}
+
+static bool has_events(void) { return spool && spool->features & FEATURE_EVENTS; }
+
+static struct event_context context_at(int64_t t_ns, bool python) {
+  return (struct event_context){this_thread.id, objects_collections(python_thread_state(), python), t_ns};
+}
+
+bool sampler_is_exact(void) {
+  return is_exact() && has_events() &&
+         spool->alloc_control == atomic_load_explicit(&control_seen, memory_order_relaxed);
 }
 
 /* Figures that are exact are worth a wait. */
@@ -237,6 +253,10 @@ static void write_type(uintptr_t block, uint64_t id, bool held) {
   if (!block || !live_find(block, id, &usable)) return;
   uint64_t type = objects_type(block, usable, held ? BLOCK_STAYS : BLOCK_MAY_GO);
   if (!type || !live_set_type(block, id, type)) return; /* the block was freed in the meantime */
+  if (has_events() && is_exact()) {
+    struct event_context now = context_at(this_memory.now_ns, held);
+    if (events_typed(&now, id, type)) return;
+  }
   struct record_note *record = spool_claim(1);
   if (!record) return;
   *record =
@@ -321,7 +341,8 @@ void sampler_missed_frees(void) { atomic_store(&frees_missed, true); }
  * these need no search, which would go through all levels. */
 static void end_stale(uintptr_t address, int source) {
   struct live_sample stale;
-  if (source == ALLOC_PYMALLOC && !atomic_load_explicit(&frees_missed, memory_order_relaxed)) return;
+  bool seen = source == ALLOC_PYMALLOC && !atomic_load_explicit(&frees_missed, memory_order_relaxed);
+  if (seen && !live_pooled(address)) return;
   if (!live_filter[LIVE_FILTER_CELL(address)] || !live_take(address, &stale)) return;
   growth_freed(stale.stack, stands_for(&stale));
   sampler_ended(&stale, stale.usable, 0, 0);
@@ -340,6 +361,34 @@ static void write_native(uint64_t id) {
   *record = (struct record_note){
       .head = record->head, .thread = this_thread.id, .id = id, .native = native, .flags = NOTE_NATIVE};
   spool_publish(record, RECORD_NOTE, 1);
+}
+
+/* Begins to follow the block, and writes the event of its allocation. False = nothing was done. */
+static bool write_event(const struct block *block, const struct live_sample *sample, int64_t t_ns) {
+  struct live_sample gone;
+  bool pooled = block->source == ALLOC_PYMALLOC && live_add_pooled(block->address, sample);
+  if (!pooled && !live_add(block->address, sample)) return false;
+  struct event_context now = context_at(t_ns, block->python);
+  bool written =
+      events_allocated(&now, sample->id, sample->stack, block->size, block->usable, block->source, block->python);
+  if (!written) live_take(block->address, &gone);
+  return written;
+}
+
+/* Writes an allocation and begins to follow its block, unless mappings.c does. False = it could not be written. */
+static bool write_alloc(const struct block *block, struct live_sample *sample, uint32_t *with, int64_t t_ns) {
+  uint32_t flags = *with;
+  bool plain = !block->mapping && !(flags & (ALLOC_MAXIMUM | ALLOC_UNFOLLOWED));
+  if (sample->interval == 1 && plain && has_events() && is_exact() && write_event(block, sample, t_ns)) return true;
+  struct record_alloc *record = spool_claim(1);
+  if (!record) return false;
+  if (sample->interval == 1) sample->place = spool_place_of(record);
+  if (!block->mapping && !live_add(block->address, sample)) {
+    flags |= ALLOC_UNFOLLOWED;
+    loss_add(LOSS_alloc_table_full);
+  }
+  fill_alloc(record, block, sample, *with = flags, t_ns);
+  return true;
 }
 
 uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
@@ -361,14 +410,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     end_stale(block->address, block->source);
     thin_if_crowded();
   }
-  struct record_alloc *record = spool_claim(1);
-  if (!record) return block->mapping ? 0 : id;
-  if (mean == 1) sample.place = spool_place_of(record);
-  if (!block->mapping && !live_add(block->address, &sample)) {
-    flags |= ALLOC_UNFOLLOWED;
-    loss_add(LOSS_alloc_table_full);
-  }
-  fill_alloc(record, block, &sample, flags, t_ns);
+  if (!write_alloc(block, &sample, &flags, t_ns)) return block->mapping ? 0 : id;
   if (block->mapping || (flags & ALLOC_UNFOLLOWED)) return id;
   growth_allocated(stack, this_thread.id, stands_for(&sample));
   if (block->python) remember_untyped(m, block->address, id);
@@ -412,6 +454,10 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
                             .collections = objects_collections(python_thread_state(), sample->python),
                             .flags = flags};
   if (end_briefly(sample, &end)) return;
+  if (sample->interval == 1 && has_events() && !(flags & FREE_PART)) {
+    struct event_context now = {end.thread, end.collections, end.t_ns};
+    if (events_freed(&now, sample->id, stack, end.type, flags)) return;
+  }
   struct record_free *record = spool_claim(1);
   if (!record) return;
   end.head = record->head;
@@ -458,7 +504,8 @@ void sampler_resized(const struct live_sample *sample, bool lives_on) {
 void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
   uint32_t section = IS_ATTACHED ? seal_enter() : 0;
   if (!IS_ATTACHED || recording()) {
-    if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
+    bool added = (sample->pooled && live_add_pooled(address, sample)) || live_add(address, sample);
+    if (!added) loss_add(LOSS_alloc_table_full);
     growth_allocated(sample->stack, this_thread.id, stands_for(sample));
   }
   if (IS_ATTACHED) seal_leave(section);
@@ -466,6 +513,7 @@ void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
 
 void sampler_postfork_child(void) {
   live_postfork_child();
+  events_postfork_child();
   codes_postfork_child();
   recent_postfork_child();
   growth_postfork_child();

@@ -15,6 +15,8 @@ void sampler_init(void);
 int64_t sampler_interval(void);
 /* True if the interval adapts, is still `mean`, and need not be changed now. Context: malloc. */
 bool sampler_is_settled(int64_t mean);
+/* True if every allocation is written as an event, and nobody has asked for another interval. Context: malloc. */
+bool sampler_is_exact(void);
 /* True if the interval adapts to the rate of allocation. Context: malloc. */
 bool sampler_adapts(void);
 /* If every allocation is recorded and the recorder cannot keep up, waits for it. The thread must not be in the slow

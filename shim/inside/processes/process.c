@@ -22,6 +22,7 @@
 #include "inside/cuda/hooks.h"
 #include "inside/copies/copies.h"
 #include "inside/memory/pages.h"
+#include "inside/events/events.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
@@ -153,6 +154,7 @@ static void end_process(uint32_t how, int status, bool at_once) {
     cuda_calls_flush_all();
     if (at_once) reaped_write_own();
     write_end(how, status);
+    events_end();
     spool_finish_chunk();
   }
   errno = saved_errno;
@@ -221,6 +223,7 @@ void process_before_exec(void) {
   threads_write_end();
   thread_table_end();
   write_end(END_EXEC, 0);
+  events_end();
   spool_finish_chunk();
   spool_leave_handoff(fork_own_pid(), spool_process());
 }
@@ -244,6 +247,7 @@ void process_before_filter(void) {
   cuda_calls_flush_all();
   threads_write_end();
   write_end(END_FILTER, 0);
+  events_end();
   spool_finish_chunk();
 }
 

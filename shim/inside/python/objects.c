@@ -21,10 +21,13 @@
 #define NAME_MAX_BYTES 200
 #define GC_HEADER_BYTES 16
 #define TYPE_NAME 24
+#define TYPE_BASIC_SIZE 32
 #define TYPE_FLAGS 168
 #define TYPE_BYTES (TYPE_FLAGS + 8)
+#define FLAG_HEAP_TYPE (1ul << 9)
 #define FLAG_READY (1ul << 12)
 #define FLAG_GC (1ul << 14)
+#define FLAG_STR_SUBCLASS (1ul << 28)
 #define FLAG_TYPE_SUBCLASS (1ul << 31)
 #define MOST_REFERENCES 0xffffffffu /* of immortal objects; a greater value is not a reference count but a pointer */
 #define WRITTEN 1024
@@ -96,7 +99,45 @@ static struct {
 } named_types[NAMED_TYPES];
 static uint64_t (*_Atomic living_block)(uintptr_t address, size_t bytes);
 
-void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { atomic_store(&living_block, living); }
+static uint32_t (*_Atomic libraries_closed)(void);
+static bool (*_Atomic lies_in_pool)(uintptr_t address);
+
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes), uint32_t (*closed)(void),
+                    bool (*pooled)(uintptr_t address)) {
+  atomic_store(&libraries_closed, closed);
+  atomic_store(&lies_in_pool, pooled);
+  atomic_store(&living_block, living);
+}
+
+/* Types in the data of libraries, which were read safely once. They have their names for as long as no library is closed,
+ * so they are not read again. The words of an entry fit each other as those of named_types do. */
+static struct {
+  _Atomic uint64_t hash, least, check; /* least: bytes of an object */
+} library_types[NAMED_TYPES];
+
+/* Returns the identity of a type in a library, 0 = it is not known whether libraries are closed. */
+static uint64_t identity_in_library(uintptr_t type, bool has_gc_header) {
+  uint32_t (*closed)(void) = atomic_load_explicit(&libraries_closed, memory_order_relaxed);
+  uint32_t count = closed ? closed() : UINT32_MAX;
+  return count == UINT32_MAX ? 0 : hash_not_zero(hash_pair(type, (uint64_t)count << 1 | has_gc_header));
+}
+
+static uint64_t known_in_library(uintptr_t type, uint64_t identity, size_t room) {
+  size_t at = hash_mixed(type) % NAMED_TYPES;
+  uint64_t hash = atomic_load_explicit(&library_types[at].hash, memory_order_relaxed);
+  uint64_t least = atomic_load_explicit(&library_types[at].least, memory_order_relaxed);
+  uint64_t check = atomic_load_explicit(&library_types[at].check, memory_order_relaxed);
+  return identity && hash && check == hash_pair(hash_pair(hash, least), identity) && least <= room ? hash : 0;
+}
+
+static void know_in_library(uintptr_t type, uint64_t identity, uint64_t hash, const char *facts) {
+  size_t at = hash_mixed(type) % NAMED_TYPES;
+  uint64_t flags = word_at(facts, TYPE_FLAGS), least = word_at(facts, TYPE_BASIC_SIZE);
+  if (!identity || !hash || (flags & (FLAG_HEAP_TYPE | FLAG_STR_SUBCLASS))) return;
+  atomic_store_explicit(&library_types[at].hash, hash, memory_order_relaxed);
+  atomic_store_explicit(&library_types[at].least, least, memory_order_relaxed);
+  atomic_store_explicit(&library_types[at].check, hash_pair(hash_pair(hash, least), identity), memory_order_relaxed);
+}
 
 /* True if the type lies in the data of an interpreter that was there at load, so that it is never unloaded. */
 static bool is_static(uintptr_t type) {
@@ -121,13 +162,22 @@ static uint64_t id_of_name(uintptr_t name) {
   return id || !living ? id : living(name, 1);
 }
 
+/* True if an object of the type, whose first bytes these are, may begin `room` bytes before the end of its block. Buffers
+ * hold remains of blocks before, which look like an object of a larger type now and then. A compact str is smaller than its
+ * type says. */
+static bool may_be_object(const char *facts, bool has_gc_header, size_t room) {
+  uint64_t flags = word_at(facts, TYPE_FLAGS);
+  return (flags & FLAG_READY) && ((flags & FLAG_GC) != 0) == has_gc_header &&
+         ((flags & FLAG_STR_SUBCLASS) || word_at(facts, TYPE_BASIC_SIZE) <= room);
+}
+
 /* Reads the type plainly. `id`: that of its block, 0 = it is static. */
-static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_header) {
+static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_header, size_t room) {
   const char *facts = (const char *)type;
   uintptr_t name = word_at(facts, TYPE_NAME);
-  uint64_t flags = word_at(facts, TYPE_FLAGS), identity = hash_pair(hash_pair(type, name), id);
+  uint64_t identity = hash_pair(hash_pair(type, name), id);
   if (id) identity = hash_pair(identity, id_of_name(name));
-  if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != has_gc_header) return 0;
+  if (!may_be_object(facts, has_gc_header, room)) return 0;
   size_t at = hash_mixed(type) % NAMED_TYPES;
   uint64_t hash = atomic_load_explicit(&named_types[at].hash, memory_order_relaxed);
   if (hash && (atomic_load_explicit(&named_types[at].check, memory_order_relaxed) ^ hash) == identity) return hash;
@@ -138,16 +188,21 @@ static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_hea
 }
 
 /* `held`: the thread is inside one of Python's allocators. */
-static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, bool held) {
+static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, size_t room, bool held) {
   char facts[TYPE_BYTES];
   if (type < 65536 || (type & 7)) return 0;
-  if (is_static(type)) return hash_of_mapped_type(type, 0, has_gc_header);
+  if (is_static(type)) return hash_of_mapped_type(type, 0, has_gc_header, room);
   uint64_t id = held ? id_of_class(type) : 0;
-  if (id) return hash_of_mapped_type(type, id, has_gc_header);
+  if (id) return hash_of_mapped_type(type, id, has_gc_header, room);
+  bool (*pooled)(uintptr_t) = atomic_load_explicit(&lies_in_pool, memory_order_relaxed);
+  if (pooled && pooled(type)) return 0; /* classes are larger than the blocks of pools: the block is not an object */
+  uint64_t identity = identity_in_library(type, has_gc_header), known = known_in_library(type, identity, room);
+  if (known) return known;
   if (!safe_read(facts, (void *)type, sizeof facts)) return 0;
-  uint64_t flags = word_at(facts, TYPE_FLAGS);
-  if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != has_gc_header) return 0;
-  return is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
+  if (!may_be_object(facts, has_gc_header, room)) return 0;
+  uint64_t hash = is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
+  know_in_library(type, identity, hash, facts);
+  return hash;
 }
 
 /* True while every allocation is recorded and nothing but the calling thread can free a block. */
@@ -176,7 +231,8 @@ uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
   if (!read_start(start, block, size, hold)) return 0;
   for (size_t i = 0; i < sizeof headers / sizeof *headers && (size_t)headers[i] + 16 <= bytes; i++) {
     if (word_at(start, headers[i]) > MOST_REFERENCES) continue;
-    uint64_t hash = hash_of_type(word_at(start, headers[i] + OBJECT_TYPE), headers[i] > 0, hold != BLOCK_MAY_GO);
+    size_t room = bytes - (size_t)headers[i];
+    uint64_t hash = hash_of_type(word_at(start, headers[i] + OBJECT_TYPE), headers[i] > 0, room, hold != BLOCK_MAY_GO);
     if (hash) return hash;
   }
   return 0;

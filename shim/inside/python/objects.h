@@ -17,8 +17,11 @@ enum block_hold {
  * 0 = the block does not seem to hold an object. Context: malloc. */
 uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold);
 /* From now on the function returns the id of the block of Python's allocators that begins at an address, has at
- * least so many bytes and is not freed; 0 = none is known. Null = there is no such function. Context: malloc. */
-void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes));
+ * least so many bytes and is not freed; 0 = none is known. `closed` returns how many libraries were closed, UINT32_MAX =
+ * one is being closed; `pooled` is true for an address that certainly lies in a pool of pymalloc. Null = there is no such
+ * function. Context: malloc. */
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes), uint32_t (*closed)(void),
+                    bool (*pooled)(uintptr_t address));
 /* Returns the number of garbage collections so far, of all generations. If it has risen, also writes a record of the
  * counts: after each full collection, else at most every 100 ms. `held`: the thread is inside one of Python's allocators, so
  * it has the GIL. Context: signal. */

@@ -133,7 +133,7 @@ static bool is_published(const char *chunk) {
   while (at < SPOOL_CHUNK_SLOTS) {
     const _Atomic uint32_t *slot = (const _Atomic uint32_t *)(chunk + (size_t)at * SPOOL_SLOT_BYTES);
     uint32_t head = atomic_load_explicit(slot, memory_order_acquire);
-    if (!(head & 0xffff) || !(head >> 16)) return false;
+    if (!(head & 0xffff) || (head & 0xffff) == SPOOL_OPEN_EVENTS || !(head >> 16)) return false;
     at += head >> 16;
   }
   return true;

@@ -29,13 +29,20 @@ void pyalloc_postfork_child(void) {}
 int64_t pyalloc_uncounted_bytes(void) { return 0; }
 void *python_thread_state(void) { return NULL; }
 bool python_finalizing(void) { return false; }
-void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes), uint32_t (*closed)(void),
+                    bool (*pooled)(uintptr_t address)) {
+  (void)living;
+  (void)pooled;
+  (void)closed;
+}
+uint32_t images_closed_count(void) { return 0; }
 uint32_t objects_collections(const void *state, bool held) { return held && state != NULL; }
 void codes_follow(const struct codes_watch *watch) { (void)watch; }
 void codes_changed(uintptr_t address) { (void)address; }
 void codes_forget(void) {}
 void codes_postfork_child(void) {}
 void recent_postfork_child(void) {}
+bool spool_has_room(void) { return true; }
 bool spool_is_short(void) { return false; }
 void spool_wait_for_room(void) {}
 

@@ -348,9 +348,10 @@ def test_a_trace_of_many_parts_is_one_table(tmp_path: Path) -> None:
     assert duckdb.sql(count).fetchall() == [(conversion.events,)]
 
 
-# Killed before the last batch of four: one row group is in the file then, and more than a batch waits for the next one.
+# Killed before the last batch of four: one row group is in the file then, when the thread that writes it has ended, and more
+# than a batch waits for the next one.
 KILLED = """
-import os, sys
+import os, sys, threading
 from pathlib import Path
 from scalene_trace.recorder.convert import convert, finish
 
@@ -359,6 +360,7 @@ def tables(self, real=convert.Conversion.tables):
     for each in real(self):
         batches += "cpu" in each
         if batches == 4:
+            [each.join() for each in threading.enumerate() if each.name == "row group"]
             os.kill(os.getpid(), 9)
         yield each
 

@@ -29,6 +29,20 @@ def lost(builder: SpoolBuilder, tmp_path) -> dict[str, int]:
     return {row["name"]: row["count"] for row in rows(tables_of(builder, tmp_path)["loss"])}
 
 
+def test_what_exact_recording_costs_is_said(tmp_path):
+    """Ticks of 10 and 3 ms interrupted the shim, one of 20 ms other code."""
+    ticks = {C["PC_SHIM"]: [(7_000_000, 3_000_000), (3_000_000, 0)], C["PC_EVAL"]: [(20_000_000, 0)]}
+    found = []
+    for interval in (1, 1000):
+        builder = SpoolBuilder(alloc_interval_bytes=interval).start()
+        for pc_class, weights in ticks.items():
+            for user_ns, system_ns in weights:
+                flags = pc_class << C["TICK_PC_SHIFT"]
+                builder.add("tick", thread=3, t_ns=START_MONO_NS, flags=flags, user_ns=user_ns, system_ns=system_ns)
+        found.append(lost(builder, tmp_path / str(interval)).get("exact_cost"))
+    assert found == [13, None]
+
+
 def test_an_allocation_has_its_sizes_its_stacks_and_its_life(tmp_path):
     builder = with_stack(SpoolBuilder().start()).type(77, b"numpy.ndarray")
     flags = C["ALLOC_PYTHON"] | C["ALLOC_MAXIMUM"]
@@ -122,7 +136,9 @@ def test_blocks_that_stay_are_looked_at_a_few_times_whatever_the_number_of_batch
     looked_at, each_of = [], 50
     hold_back = Allocations._hold_back
     monkeypatch.setattr(
-        Allocations, "_hold_back", lambda self, bulks: looked_at.append(len(bulks["alloc"])) or hold_back(self, bulks)
+        Allocations,
+        "_hold_back",
+        lambda self, bulks, lives: looked_at.append(len(bulks["alloc"])) or hold_back(self, bulks, lives),
     )
     builder = SpoolBuilder().start()
     for batch in range(40):

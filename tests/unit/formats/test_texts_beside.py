@@ -62,7 +62,7 @@ def test_an_error_while_texts_are_compressed_leaves_no_file(tmp_path: Path) -> N
     with pytest.raises(KeyError, match="between the parts"):
         write_trace(tmp_path / "t.parquet", TRACE_ID, parts())
     assert list(tmp_path.iterdir()) == []
-    assert not [each for each in threading.enumerate() if each.name == "texts"]
+    assert not [each for each in threading.enumerate() if each.name == "row group"]
 
 
 @pytest.mark.parametrize("has_threads", [True, False])

@@ -29,7 +29,7 @@ HOLD_ON = """
 OF_EACH_TRACE = """
     damaged_records unresolved_stack unresolved_native unknown_lines unknown_opcodes source_unread source_changed
     symbols_unread symbols_changed files_withheld recovered rotated attached_memory paused never_resumed processes_running
-    snapshots_failed rotations_failed spool_removed
+    snapshots_failed rotations_failed spool_removed exact_cost
 """
 
 

@@ -1,0 +1,134 @@
+/* A shadow of pymalloc's heap: 16 bytes for each 16 bytes of it, in which a block begins or not.
+ *
+ * Small objects that are allocated one after the other lie side by side, and so do their entries, where a hash table has
+ * a cache miss for each. The shadow of a cell of 1 MiB is mapped when the first block in it is followed, and the kernel
+ * gives it pages as they are written to. Their contents are kept after the blocks are gone. */
+#include "inside/accounts/shadow.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inside/accounts/live.h"
+#include "shared/base.h"
+#include "shared/sealed/sealed.h"
+
+#define CELL_BYTES ((uintptr_t)1 << 20)
+#define GRAIN 16
+#define CELL_BLOCKS (CELL_BYTES / GRAIN)
+#define CELL_PIECES (CELL_BYTES / PIECE_BYTES)
+#define LEAF_CELLS ((uintptr_t)16384)
+#define LEAVES ((uintptr_t)1 << (ARCH_ADDRESS_BITS - 34)) /* with LEAF_CELLS, for the whole address space */
+
+struct cell {
+  struct shadow_block block[CELL_BLOCKS];
+  _Atomic uint64_t type[CELL_BLOCKS]; /* hash of its name */
+  _Atomic uint8_t piece[CELL_PIECES]; /* 1 = something in it was followed */
+};
+#define LEAF_BYTES (LEAF_CELLS * sizeof(_Atomic uintptr_t))
+/* Addresses of leaves, which hold those of cells. */
+static _Atomic uintptr_t root[LEAVES];
+static _Atomic bool in_use, refused;
+
+/* System calls of our own, as in live.c: this runs inside the program's malloc. */
+static void *map_zeros(size_t bytes) {
+  long memory = syscall(SYS_mmap, NULL, bytes, (long)(PROT_READ | PROT_WRITE),
+                        (long)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), -1L, 0L);
+  if (memory == -1) return NULL;
+  syscall(SYS_madvise, memory, bytes, (long)MADV_DONTDUMP);
+  return (void *)memory;
+}
+
+/* Under a limit on memory (ulimit -v) the table of live.c is used, which needs less. */
+static bool has_limit(void) {
+  struct rlimit space, data;
+  if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return true;
+  return space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
+}
+
+/* Returns the memory that `place` points to, which it makes if there is none yet. */
+static void *make(_Atomic uintptr_t *place, size_t bytes) {
+  uintptr_t there = atomic_load(place), made = there ? 0 : (uintptr_t)map_zeros(bytes);
+  if (!made) return (void *)there;
+  if (atomic_compare_exchange_strong(place, &there, made)) return (void *)made;
+  syscall(SYS_munmap, made, bytes);
+  return (void *)there;
+}
+
+static struct cell *make_in(uintptr_t number) {
+  if (!atomic_exchange(&in_use, true) && has_limit()) atomic_store(&refused, true);
+  _Atomic uintptr_t *leaf = atomic_load(&refused) ? NULL : make(&root[number / LEAF_CELLS], LEAF_BYTES);
+  struct cell *cell = leaf ? make(&leaf[number % LEAF_CELLS], sizeof *cell) : NULL;
+  if (!cell) atomic_store(&refused, true); /* asking again would cost system calls each time */
+  return cell;
+}
+
+static SLOW_PATH struct cell *make_cell(uintptr_t number) {
+  if (number / LEAF_CELLS >= LEAVES || atomic_load(&refused)) return NULL;
+  int saved_errno = errno;
+  uint32_t section = seal_enter();
+  struct cell *cell = sealed() ? NULL : make_in(number);
+  seal_leave(section);
+  errno = saved_errno;
+  return cell;
+}
+
+static inline struct cell *cell_of(uintptr_t address) {
+  uintptr_t number = address / CELL_BYTES;
+  if (unlikely(number / LEAF_CELLS >= LEAVES)) return NULL;
+  const _Atomic uintptr_t *leaf = (void *)atomic_load_explicit(&root[number / LEAF_CELLS], memory_order_acquire);
+  return leaf ? (void *)atomic_load_explicit(&leaf[number % LEAF_CELLS], memory_order_acquire) : NULL;
+}
+
+struct shadow_block *shadow_of(uintptr_t address) {
+  struct cell *cell = cell_of(address);
+  return cell && address % GRAIN == 0 ? &cell->block[address % CELL_BYTES / GRAIN] : NULL;
+}
+
+struct shadow_block *shadow_make(uintptr_t address, bool *new_piece) {
+  struct cell *cell = cell_of(address);
+  if (unlikely(!cell)) cell = make_cell(address / CELL_BYTES);
+  if (!cell || address % GRAIN) return NULL;
+  _Atomic uint8_t *piece = &cell->piece[address % CELL_BYTES / PIECE_BYTES];
+  *new_piece = unlikely(!atomic_load_explicit(piece, memory_order_relaxed)) && !atomic_exchange(piece, 1);
+  return &cell->block[address % CELL_BYTES / GRAIN];
+}
+
+_Atomic uint64_t *shadow_type(uintptr_t address) {
+  struct cell *cell = cell_of(address);
+  return cell ? &cell->type[address % CELL_BYTES / GRAIN] : NULL;
+}
+
+void shadow_forget(uintptr_t start, uintptr_t end, void (*each)(uintptr_t piece)) {
+  if (!atomic_load_explicit(&in_use, memory_order_relaxed)) return;
+  for (uintptr_t at = start & ~(uintptr_t)(PIECE_BYTES - 1); at < end; at += PIECE_BYTES) {
+    struct cell *cell = cell_of(at);
+    if (cell && atomic_exchange(&cell->piece[at % CELL_BYTES / PIECE_BYTES], 0)) each(at);
+  }
+}
+
+static void for_each_cell(void (*act)(struct cell *cell)) {
+  for (uintptr_t i = 0; atomic_load(&in_use) && i < LEAVES; i++) {
+    _Atomic uintptr_t *leaf = (void *)atomic_load(&root[i]);
+    for (uintptr_t at = 0; leaf && at < LEAF_CELLS; at++) {
+      uintptr_t cell = atomic_load_explicit(&leaf[at], memory_order_relaxed);
+      if (cell) act((void *)cell);
+    }
+  }
+}
+
+/* Fresh pages of zeros are cheaper than clearing copies of the parent's. */
+static void empty(struct cell *cell) { syscall(SYS_madvise, cell, sizeof *cell, (long)MADV_DONTNEED); }
+
+void shadow_postfork_child(void) { for_each_cell(empty); }
+
+static void unmap(struct cell *cell) { syscall(SYS_munmap, cell, sizeof *cell); }
+
+void shadow_release(void) {
+  for_each_cell(unmap);
+  for (uintptr_t i = 0; atomic_load(&in_use) && i < LEAVES; i++) {
+    uintptr_t leaf = atomic_exchange(&root[i], 0);
+    if (leaf) syscall(SYS_munmap, leaf, LEAF_BYTES);
+  }
+}

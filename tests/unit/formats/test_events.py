@@ -1,0 +1,120 @@
+"""Records of events: what they unfold to, and what of them is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scalene_trace.formats.spool.layout import constants, struct_dtype
+from scalene_trace.formats.spool.reader import Records, Spool
+from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
+
+C = constants()
+LINE, LINES = C["SPOOL_SLOT_BYTES"], C["EVENTS_SLOTS"]
+HEADER = {"thread": 7, "t_ns": START_MONO_NS + 100, "collections": 3, "flags": C["ALLOC_PYTHON"] | 128 << 3}
+#: A block of 100 bytes (112 in its pool) and its free, by stacks 0x51 and 0x52, of type 0x99.
+PAIR = [
+    ("STACK", 0, 1, 1, 0x51),
+    ("ALLOC", 5, 1, 100 | 7 << 10, 12),
+    ("STACK", 0, 2, 2, 0x52),
+    ("TYPE_NAME", 0, 1, 1, 0x99),
+    ("FREE", 9, 2, 1 | C["FREE_RESIZED"] << 8, 12),
+]
+
+
+def events(*told: tuple[str, int, int, int, int]) -> bytes:
+    """Events, and zeros up to the end of the record."""
+    rows = [(after, C[f"EVENT_{kind}"], stack, more, value) for kind, after, stack, more, value in told]
+    return np.array(rows, struct_dtype("spool_event")).tobytes().ljust((LINES - 1) * LINE, b"\0")
+
+
+def read(builder: SpoolBuilder, path: Path, briefly: bool = False) -> Records:
+    """The only batch."""
+    (records,) = Spool(builder.write(path / "spool")).batches(briefly)
+    return records
+
+
+def fields(records: Records, kind: str, row: int = 0) -> dict[str, Any]:
+    """A record without the fields that are 0."""
+    record = records.bulk[kind].records[row]
+    return {name: int(record[name]) for name in record.dtype.names or () if name != "reserved" and record[name]}
+
+
+def test_events_are_the_records_that_they_stand_for(tmp_path: Path) -> None:
+    more = [
+        ("THREAD", 0, 0, 0, 8 | 4 << 32),
+        ("BYTES", 0, C["ALLOC_CALLOC"], 24, 5000),
+        ("ALLOC_LARGE", 20, 0, 0, 13),
+        ("BYTES", 0, C["ALLOC_REALLOC"] | 128, 0, 640),
+        ("ALLOC_LARGE", 21, 1, 0, 14),
+        ("TYPED", 30, 0, 1, 14),
+    ]
+    found = read(SpoolBuilder().add("events", process=2, payload=events(*PAIR, *more), **HEADER), tmp_path)
+    first = {"thread": 7, "collections": 3, "id": 12}
+    base = 128 << 3
+    small = {"stack": 0x51, "size_bytes": 100, "usable_bytes": 112, "source": C["ALLOC_PYMALLOC"]}
+    assert fields(found, "alloc") == first | small | {
+        "t_ns": START_MONO_NS + 105,
+        "interval_bytes": 1,
+        "flags": C["ALLOC_PYTHON"] | base,
+    }
+    assert fields(found, "free") == first | {
+        "t_ns": START_MONO_NS + 109,
+        "stack": 0x52,
+        "type": 0x99,
+        "flags": C["FREE_RESIZED"],
+    }
+    later = {"thread": 8, "collections": 4, "interval_bytes": 1}
+    assert fields(found, "alloc", 1) == later | {
+        "t_ns": START_MONO_NS + 120,
+        "id": 13,
+        "size_bytes": 5000,
+        "usable_bytes": 5024,
+        "source": C["ALLOC_CALLOC"],
+        "flags": base,
+    }
+    assert fields(found, "alloc", 2)["source"] == C["ALLOC_REALLOC"]
+    assert fields(found, "alloc", 2)["flags"] == C["ALLOC_PYTHON"] | base
+    assert fields(found, "note") == {"thread": 8, "id": 14, "type": 0x99, "flags": C["NOTE_TYPE"]}
+    assert found.bulk["alloc"].process.tolist() == [2, 2, 2] and found.damaged == 0
+
+
+def test_an_open_record_has_the_events_up_to_the_first_unwritten_one(tmp_path: Path) -> None:
+    """Its process was killed, or goes on: nothing of it is damaged."""
+    head = np.zeros(1, struct_dtype("record_events"))
+    head["head"], head["thread"], head["t_ns"] = C["SPOOL_OPEN_EVENTS"] | LINES << 16, 7, START_MONO_NS
+    half_written = ("ALLOC", 9, 1, 100 | 7 << 10, 0)
+    data = head.tobytes() + events(*PAIR, half_written, ("ALLOC", 10, 1, 100 | 7 << 10, 13))
+    found = read(SpoolBuilder().raw(data), tmp_path)
+    assert [len(found.bulk[kind]) for kind in ("alloc", "free", "note")] == [1, 1, 0] and found.damaged == 0
+
+
+def test_what_cannot_be_an_event_is_left_out_and_counted(tmp_path: Path) -> None:
+    lone = [("ALLOC_LARGE", 1, 1, 0, 13), ("BYTES", 0, 1, 0, 10), ("FREE", 2, 200, 200, 13)]
+    builder = SpoolBuilder().add("events", payload=events(*lone), **HEADER)
+    builder.raw(builder.image()[:0])
+    found = read(builder, tmp_path)
+    assert len(found.bulk["alloc"]) == 0 and found.damaged == 1
+    assert fields(found, "free") == {"thread": 7, "collections": 3, "id": 13, "t_ns": START_MONO_NS + 102}
+    short = read(SpoolBuilder().add("events", payload=b"\1" * LINE, **HEADER), tmp_path)
+    assert len(short.bulk["alloc"]) == len(short.bulk["free"]) == 0
+
+
+def test_numbers_hold_in_one_record_only(tmp_path: Path) -> None:
+    other = [("STACK", 0, 1, 1, 0x61), *PAIR[1:2], ("FREE", 8, 2, 1, 12)]
+    builder = SpoolBuilder().add("events", payload=events(*PAIR), **HEADER)
+    found = read(builder.add("events", payload=events(*other), **HEADER), tmp_path)
+    assert found.bulk["alloc"].records["stack"].tolist() == [0x51, 0x61]
+    assert sorted(found.bulk["free"].records["stack"].tolist()) == [0, 0x52]
+    assert sorted(found.bulk["free"].records["type"].tolist()) == [0, 0x99]
+
+
+def test_the_brief_form_has_all_that_the_survey_asks_for(tmp_path: Path) -> None:
+    more = [("THREAD", 0, 0, 0, 8 | 4 << 32), ("ALLOC", 20, 1, 100 | 7 << 10, 13), ("FREE", 21, 1, 0, 13)]
+    builder = SpoolBuilder().add("events", payload=events(*PAIR, *more), **HEADER)
+    alloc = read(builder, tmp_path, briefly=True).bulk["alloc"].records
+    assert {0x51, 0x52} <= set(alloc["stack"].tolist())
+    seen = {(int(row["thread"]), int(row["t_ns"]) - START_MONO_NS, int(row["collections"])) for row in alloc}
+    assert seen - {(0, 100, 0)} == {(7, 105, 3), (7, 109, 3), (8, 120, 4), (8, 121, 4)}
