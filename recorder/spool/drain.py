@@ -40,6 +40,9 @@ from .spool_file import SpoolFile
 #: With fewer chunks in use nothing is drained: a short recording stays in the spool. A small spool is drained when a
 #: quarter of it is in use.
 FEWEST_CHUNKS = 64
+#: The same while every allocation is recorded: what is drained takes more time than it took the program to write, which waits
+#: for that then. This is 128 MiB, about seven million events.
+FEWEST_EXACT_CHUNKS = 2048
 #: The longest turn: the caller has other work too.
 _TURN_S = 0.03
 _CHUNKS_PER_TURN = 256
@@ -106,10 +109,8 @@ class Drain:
         if not self._turn.acquire(blocking=False):
             return
         try:
-            if (
-                len(self._space.in_use) >= min(FEWEST_CHUNKS, self._space.chunks // 4)
-                and time.monotonic() >= self._retry_at_s
-            ):
+            fewest = FEWEST_EXACT_CHUNKS if self._space.is_exact else FEWEST_CHUNKS
+            if len(self._space.in_use) >= min(fewest, self._space.chunks // 4) and time.monotonic() >= self._retry_at_s:
                 self._drain()
         finally:
             self._turn.release()
@@ -241,7 +242,8 @@ class Drain:
         return False
 
     def _store(self, process: int, offer: int, slots: bytes) -> bool:
-        frame = frame_of(process, offer, slots, compress=len(self._space.in_use) < _BUSY_CHUNKS)
+        compress = len(self._space.in_use) < _BUSY_CHUNKS and not self._space.is_exact
+        frame = frame_of(process, offer, slots, compress)
         try:
             if self._file < 0 or self._size + len(frame) > self._largest_part:
                 self._begin_part()

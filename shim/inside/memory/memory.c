@@ -12,6 +12,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
+#include "inside/core/quick_clock.h"
 #include "inside/core/thread_state.h"
 #include "inside/accounts/budget.h"
 #include "inside/accounts/growth.h"
@@ -462,7 +463,7 @@ static bool flush_is_due(const struct memory_state *m) {
 }
 
 static uint64_t run_slow_path(struct memory_state *m, const struct block *block, int64_t moved) {
-  struct pass pass = {.block = block, .t_ns = clock_now_ns()};
+  struct pass pass = {.block = block, .t_ns = quick_clock_ns()};
   m->now_ns = pass.t_ns;
   uint64_t id = 0;
   thread_ensure();
@@ -567,7 +568,7 @@ static bool write_only(struct memory_state *m, const struct block *block, size_t
   bool writes = (!IS_ATTACHED || m->session == memory_session) && is_only_to_write(m, block, moved);
   if (writes) {
     struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
-    m->now_ns = clock_now_ns();
+    m->now_ns = quick_clock_ns();
     sampler_write(block, 1, false, frames_current(), m->now_ns);
     s->sample_at = allocated_in(s) + 1;
     set_room(s, least(allocated_in(s), s->free_room), s->free_room);

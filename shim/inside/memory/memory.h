@@ -23,6 +23,7 @@ struct memory_stream {
 };
 #define NOT_DRAWN (-1) /* value of `interval` in a thread that has not allocated yet */
 #define MOST_UNTYPED 8
+#define IDS_AT_ONCE 64
 struct memory_state {
   uint32_t python_depth; /* > 0 inside one of Python's allocators */
   uint32_t session;      /* memory_session when it began to count */
@@ -43,6 +44,8 @@ struct memory_state {
     uintptr_t block; /* 0 = none */
     uint64_t id;
   } untyped[MOST_UNTYPED]; /* the last sampled blocks of Python's allocators, whose types are not known yet */
+  uint64_t last_id;        /* that it has given to a sample */
+  uint32_t ids_left;       /* of those that it has taken */
   uint32_t oldest_untyped; /* whose type is read next; only the first is used unless every allocation is recorded */
 };
 #define NEW_MEMORY_STATE                                                                                               \

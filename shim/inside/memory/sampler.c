@@ -16,6 +16,7 @@
 #include "inside/accounts/budget.h"
 #include "inside/accounts/growth.h"
 #include "inside/accounts/live.h"
+#include "inside/core/quick_clock.h"
 #include "inside/events/events.h"
 #include "inside/memory/memory.h"
 #include "inside/native/own.h"
@@ -391,9 +392,19 @@ static bool write_alloc(const struct block *block, struct live_sample *sample, u
   return true;
 }
 
+/* A thread takes several ids at once. */
+static uint64_t next_id(struct memory_state *m) {
+  if (unlikely(!m->ids_left)) {
+    m->last_id = atomic_fetch_add(&last_id, IDS_AT_ONCE);
+    m->ids_left = IDS_AT_ONCE;
+  }
+  m->ids_left--;
+  return ++m->last_id;
+}
+
 uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
   struct memory_state *m = &this_memory;
-  uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
+  uint64_t id = next_id(m);
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
   struct live_sample sample = {
       .id = id, .usable = block->usable, .interval = mean, .stack = stack, .python = block->python};
@@ -446,7 +457,7 @@ static bool end_briefly(const struct live_sample *sample, const struct record_fr
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
   if (python_finalizing()) flags |= FREE_FINALIZING;
   struct record_free end = {.thread = this_thread.id,
-                            .t_ns = clock_now_ns(),
+                            .t_ns = quick_clock_ns(),
                             .stack = stack,
                             .id = sample->id,
                             .bytes = bytes,

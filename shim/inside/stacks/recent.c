@@ -77,16 +77,25 @@ static bool is_mapped(const struct python_layout *layout, const char *state, str
          thread_stack_holds(address, (size_t)layout->frame_bytes) || is_in_generator(layout, address);
 }
 
+static const char *frame_in_place(const struct stack_target *target, const char *state, struct chunk *cursor,
+                                  uintptr_t address) {
+  const struct python_layout *layout = target->layout;
+  if (address < 65536 || (address & 7)) return NULL;
+  return layout->frame_owner < 0 || is_mapped(layout, state, cursor, address) ? (const char *)address : NULL;
+}
+
 static const char *frame_bytes(const struct stack_target *target, const char *state, struct chunk *cursor,
                                uintptr_t address, char *copy) {
   const struct python_layout *layout = target->layout;
-  if (address < 65536 || (address & 7)) return NULL;
-  if (layout->frame_owner < 0 || is_mapped(layout, state, cursor, address)) return (const char *)address;
+  const char *frame = frame_in_place(target, state, cursor, address);
+  if (frame || address < 65536 || (address & 7)) return frame;
   return safe_read(copy, (void *)address, (size_t)layout->frame_bytes) ? copy : NULL;
 }
 
-static bool is_same(const struct frame_entry *a, const struct frame_entry *b) {
-  return a->frame == b->frame && a->code == b->code && a->instruction == b->instruction && a->owner == b->owner;
+/* Bit by bit, so that the compiler does not read two fields at once that have just been written one by one: the processor
+ * would wait. */
+static inline bool is_same(const struct frame_entry *a, const struct frame_entry *b) {
+  return a->frame == b->frame && a->code == b->code && !((a->instruction ^ b->instruction) | (a->owner ^ b->owner));
 }
 
 /* A walk along the chain. The frames seen so far are `fresh` ones, then, if `same` is not 0, those of the stack before
@@ -141,23 +150,26 @@ static bool add_frame(struct memory *memory, struct walk *walk, const struct fra
   return true;
 }
 
+/* True if the bytes at `frame` are that frame of the stack before, but for the instruction. */
+static inline bool is_frame(const struct python_layout *layout, const struct named_frame *before, uintptr_t address,
+                            const char *frame) {
+  return before->entry.frame == address &&
+         before->entry.code == (word_at(frame, layout->frame_code) & layout->reference_mask) &&
+         before->entry.owner == (signed char)frame[layout->frame_owner];
+}
+
+static inline bool is_unchanged(const struct python_layout *layout, const struct named_frame *before, uintptr_t address,
+                                const char *frame) {
+  return is_frame(layout, before, address, frame) && before->instruction == word_at(frame, layout->frame_instruction);
+}
+
 /* Passes over frames that lie in the chunk and are the same as before, which most are. Returns the next one. */
-static uintptr_t pass_same(const struct python_layout *layout, const struct memory *memory, struct walk *walk,
+static uintptr_t pass_same(const struct python_layout *layout, const struct memory *memory, uint32_t *left,
                            const struct chunk *chunk, uintptr_t address) {
-  const int code = layout->frame_code, instruction = layout->frame_instruction, owner = layout->frame_owner;
-  const int previous = layout->frame_previous;
-  const uintptr_t mask = layout->reference_mask;
-  uint32_t left = walk->left;
-  for (; left; left--) {
-    const struct named_frame *before = &memory->frame[left - 1];
-    const char *frame = (const char *)address;
-    if (before->entry.frame != address || !chunk_contains(chunk, address)) break;
-    if (before->instruction != word_at(frame, instruction) || before->entry.code != (word_at(frame, code) & mask) ||
-        before->entry.owner != (signed char)frame[owner])
-      break;
-    address = word_at(frame, previous);
+  for (; *left && chunk_contains(chunk, address); --*left) {
+    if (!is_unchanged(layout, &memory->frame[*left - 1], address, (const char *)address)) break;
+    address = word_at((const char *)address, layout->frame_previous);
   }
-  walk->left = left;
   return address;
 }
 
@@ -169,7 +181,7 @@ static bool compare(const struct stack_target *target, const char *state, uintpt
   struct frame_entry entry;
   char copy[MAX_FRAME_BYTES];
   for (int seen = 0; address; seen++) {
-    if (walk->same && layout->frame_owner >= 0) address = pass_same(layout, memory, walk, &cursor, address);
+    if (walk->same && layout->frame_owner >= 0) address = pass_same(layout, memory, &walk->left, &cursor, address);
     if (!address) break;
     if (seen >= 2 * MAX_FRAMES) return false;
     const char *frame = frame_bytes(target, state, &cursor, address, copy);
@@ -211,6 +223,47 @@ static bool name_fresh(const struct stack_target *target, struct memory *memory,
   return true;
 }
 
+/* ---- the same frames ---- */
+
+/* True if the `left` outermost frames of the stack before are those from `address` outwards, and all are mapped. */
+static bool are_same(const struct stack_target *target, const char *state, struct chunk cursor, uintptr_t address,
+                     const struct memory *memory, uint32_t left) {
+  const struct python_layout *layout = target->layout;
+  for (int seen = 0; (address = pass_same(layout, memory, &left, &cursor, address)) != 0; seen++) {
+    const char *frame = seen < 2 * MAX_FRAMES ? frame_in_place(target, state, &cursor, address) : NULL;
+    if (!frame) return false;
+    if ((signed char)frame[layout->frame_owner] < OWNER_NO_CODE) {
+      if (!left || !is_unchanged(layout, &memory->frame[left - 1], address, frame)) return false;
+      left--;
+    }
+    address = word_at(frame, layout->frame_previous);
+  }
+  return left == 0;
+}
+
+/* Most stacks are the one before, but for the instruction of the innermost frame: that has done something else. Then only
+ * that is named. False = nothing was done. */
+static bool move_innermost(const struct stack_target *target, const char *state, uintptr_t innermost,
+                           struct memory *memory) {
+  const struct python_layout *layout = target->layout;
+  if (layout->frame_owner < 0 || !memory->depth) return false;
+  struct chunk cursor = chunk_newest(layout, state);
+  struct named_frame *top = &memory->frame[memory->depth - 1];
+  const char *frame = top->entry.frame == innermost ? frame_in_place(target, state, &cursor, innermost) : NULL;
+  if (!frame || !is_frame(layout, top, innermost, frame)) return false;
+  uintptr_t outer = word_at(frame, layout->frame_previous), instruction = word_at(frame, layout->frame_instruction);
+  if (!are_same(target, state, cursor, outer, memory, memory->depth - 1)) return false;
+  if (instruction == top->instruction) return true;
+  int64_t index = chain_instruction(target, frame, top->entry.code);
+  bool begins = top->entry.owner != OWNER_GENERATOR && index < top->first_traceable;
+  if (!top->entry.hash || begins || index < -1 || index >= top->units) return false;
+  top->instruction = instruction;
+  top->entry.instruction = (int32_t)index;
+  uint64_t parent = memory->depth > 1 ? memory->frame[memory->depth - 2].entry.node : 0;
+  top->entry.node = dictionary_node_hash(parent, top->entry.hash, (int32_t)index);
+  return true;
+}
+
 static struct record_node node_of(const struct stack_target *target, const struct memory *memory, uint32_t index) {
   const struct frame_entry *entry = &memory->frame[index].entry;
   return (struct record_node){.thread = target->thread,
@@ -244,8 +297,10 @@ static uint64_t read_stack(const struct stack_target *target, const char *state,
   uint64_t generation = codes_generation();
   if (memory->generation != generation) memory->depth = 0;
   memory->generation = generation;
-  struct walk walk = {.left = memory->depth};
-  if (!compare(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
+  if (!move_innermost(target, state, innermost, memory)) {
+    struct walk walk = {.left = memory->depth};
+    if (!compare(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
+  }
   uint64_t node = memory->frame[memory->depth - 1].entry.node;
   return dictionary_node_known(node) || write_nodes(target, memory) ? with_label(target, memory) : 0;
 }

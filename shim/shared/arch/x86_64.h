@@ -36,6 +36,9 @@
 /* Returns the size of the kernel's pages. */
 static inline size_t arch_page_bytes(void) { return ARCH_MOST_PAGE_BYTES; }
 
+/* Returns the processor's own counter, which a thread may read; 0 = there is none. Context: signal. */
+static inline uint64_t arch_ticks(void) { return __builtin_ia32_rdtsc(); }
+
 /* ---- registers, by DWARF's numbers ---- */
 
 #define DWARF_EXTRA 3 /* rbx: ld.so's _dl_runtime_resolve finds its frame by it */

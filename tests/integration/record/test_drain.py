@@ -86,6 +86,24 @@ def test_few_chunks_stay_in_the_spool(space: SpoolFile, tmp_path: Path) -> None:
     assert drain.parts == 1
 
 
+def test_chunks_with_every_allocation_stay_longer_and_are_not_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain_module, "FEWEST_EXACT_CHUNKS", fewest := drain_module.FEWEST_CHUNKS + 10)
+    space = SpoolFile(tmp_path / "spool", Settings(alloc_interval_bytes=1))
+    space.offer_ahead()
+    drain, writer = Drain(space, tmp_path / "spool"), Writer(space)
+    for _ in range(fewest - 1):
+        writer.fill()
+    turn(space, drain)
+    assert drain.parts == 0
+    writer.fill()
+    turn(space, drain)
+    drain.close()
+    size, drained = sum(path.stat().st_size for path in tmp_path.glob("spool.part*")), fewest - len(space.in_use)
+    assert size > drained * (CHUNK_BYTES - SLOT_BYTES) > 0
+
+
 def test_a_turn_offers_chunks_while_it_drains(
     space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
