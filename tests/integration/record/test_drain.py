@@ -467,10 +467,12 @@ for _ in range({ROUNDS}):
 """
 
 
-def test_a_slow_snapshot_of_a_busy_program_loses_nothing(any_python: Interpreter, tmp_path: Path) -> None:
-    def limit_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE_FILES_BYTES, LITTLE_FILES_BYTES))
+def limit_files() -> None:
+    """Leaves room for 118 chunks, so that 29 of them are drained."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE_FILES_BYTES, LITTLE_FILES_BYTES))
 
+
+def test_a_slow_snapshot_of_a_busy_program_loses_nothing(any_python: Interpreter, tmp_path: Path) -> None:
     options = ["--alloc-interval", "1", "--no-source", "--snapshot-every", "100ms", "--python", any_python.path]
     command = [sys.executable, "-c", SLOW_SNAPSHOTS, "-o", tmp_path / "t.parquet", *options, "-c", STEADY_BLOCKS]
     done = run(command, env=environment(None), preexec_fn=limit_files)
@@ -483,10 +485,10 @@ def test_a_slow_snapshot_of_a_busy_program_loses_nothing(any_python: Interpreter
 
 
 def test_a_long_recording_is_drained_and_every_allocation_is_there(any_python: Interpreter, tmp_path: Path) -> None:
-    """60,000 blocks, each with its free: 120,000 records, twice what stays in the spool."""
-    done = record(
-        tmp_path / "t.parquet", [target("many_blocks"), "60000"], any_python, ["--alloc-interval", "1", "--no-source"]
-    )
+    """60,000 blocks, each with its free: 180,000 events in 48 chunks or more, where 29 stay in the spool."""
+    options = ["--alloc-interval", "1", "--no-source"]
+    program = [target("many_blocks"), "60000"]
+    done = record(tmp_path / "t.parquet", program, any_python, options, preexec_fn=limit_files)
     assert done.status == 0 and done.stderr == b""
     trace = tmp_path / "t.parquet"
     of_blocks = "alloc.size_bytes = 3407 AND alloc.allocator = 'malloc'"
