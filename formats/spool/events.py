@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 _C = constants()
 EVENTS_SLOTS = _C["EVENTS_SLOTS"]
 KINDS = (_C["RECORD_EVENTS"], _C["SPOOL_OPEN_EVENTS"])
+_HEADS = tuple(kind | EVENTS_SLOTS << 16 for kind in KINDS)
 _NUMBERS = 256
 
-#: Kinds with a time of their own.
-_TIMED = tuple(_C[f"EVENT_{name}"] for name in ("ALLOC", "ALLOC_LARGE", "FREE", "TYPED"))
+#: For each kind whether it has a time of its own.
+_IS_TIMED = np.zeros(256, np.bool_)
+_IS_TIMED[[_C[f"EVENT_{name}"] for name in ("ALLOC", "ALLOC_LARGE", "FREE", "TYPED")]] = True
 
 Rows = npt.NDArray[np.int64]
 #: Records and their processes, by kind.
@@ -47,8 +49,8 @@ class Watched:
 
 def _events_in(slots: Slots) -> int:
     """About how many records of events there are."""
-    kinds = slots[:, :2].copy().view("<u2").ravel()
-    return int(np.count_nonzero(np.isin(kinds, KINDS) & (slots[:, 2] == EVENTS_SLOTS)))
+    heads = slots[:, :4].copy().view("<u4").ravel()
+    return sum(int(np.count_nonzero(heads == head)) for head in _HEADS)
 
 
 def records_in(slots: Slots) -> int:
@@ -87,7 +89,7 @@ def _briefly(
     heads: npt.NDArray[np.void], events: npt.NDArray[np.void], record: Rows, is_large: npt.NDArray[np.bool_]
 ) -> dict[str, tuple[npt.NDArray[np.void], Rows]]:
     context = _contexts(heads, events, record)
-    rows = np.flatnonzero(np.isin(events["kind"], _TIMED))
+    rows = np.flatnonzero(_IS_TIMED[events["kind"]])
     before, after = rows[:-1], rows[1:]
     differs = (record[before] != record[after]) | (context[before] != context[after])
     ends = np.append(differs, True)[: len(rows)] | np.insert(differs, 0, True)[: len(rows)]

@@ -369,12 +369,11 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
         writer = np.full(len(brief), process, np.int32)
         for short, rows in zip(("alloc", "free"), _unfolded(slots[brief]), strict=True):
             reading.bulk[short].append((rows, writer))
-    for number, name in record_kinds().items():
-        short = name.removeprefix("record_")
+    for number in np.flatnonzero(np.bincount(kinds[starts])).tolist():
+        short = record_kinds().get(number, "").removeprefix("record_")
         if short in _BULK_KINDS:
             found = np.flatnonzero(starts & (kinds == number))
-            if len(found):
-                reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
+            reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
     of_kind = kinds[long_starts]
     events = long_starts[np.isin(of_kind, KINDS) & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
     if len(events):
@@ -420,21 +419,21 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
     """For each slot whether a record begins there, the slots of records that may have a payload, and the number of damaged
     records."""
     kinds, counts = heads & 0xFFFF, heads >> 16
-    starts = counts > 0
-    damaged = int(np.count_nonzero(kinds[counts == 0]))
-    end, long_starts = 0, []
+    starts, inside = counts > 0, np.zeros(len(heads), np.bool_)
+    end, cut, long_starts = 0, 0, []
     known, has_payload = _known()
     for at in np.flatnonzero(starts & ((counts > 1) | has_payload[kinds])).tolist():
         if at < end:
             continue
         end = at + int(counts[at])
-        damaged -= int(np.count_nonzero(kinds[at + 1 : end][counts[at + 1 : end] == 0]))  # these are payload, not heads
-        starts[at + 1 : end] = False
+        inside[at + 1 : end] = True
         if end > len(heads):
             starts[at] = False
-            damaged += 1
+            cut += 1
         elif kinds[at]:
             long_starts.append(at)
+    starts &= ~inside
+    damaged = cut + int(np.count_nonzero((counts == 0) & (kinds != 0) & ~inside))
     unknown = starts & ~known[kinds]
     return starts & ~unknown, np.array(long_starts, np.int64), damaged + int(np.count_nonzero(unknown))
 
