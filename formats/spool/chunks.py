@@ -225,7 +225,8 @@ def live_chunk(descriptor: int, index: int, first: int = 0) -> Chunk | None:
     count = min(len(data), len(again)) // SLOT_BYTES
     slots, later = (np.frombuffer(each, np.uint8, count * SLOT_BYTES).reshape(-1, SLOT_BYTES) for each in (data, again))
     # An alloc record that a process has changed to a brief one while it was read may be half of each. Its head changes
-    # before the rest, and once only. (An unfinished record is left out.) Records of several slots are never changed.
+    # before the rest, and once only. (An unfinished record is left out.) Of records of several slots, only those of events
+    # grow, which are read up to the first event that is not there yet.
     is_single = (slots[:, 2] == 1) & (slots[:, 3] == 0)
     changed = is_single & (slots[:, :4] != later[:, :4]).any(axis=1)
     slots = np.where(changed[:, None], later, slots) if changed.any() else slots

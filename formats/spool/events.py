@@ -66,12 +66,15 @@ def rows_of(slots: Slots, found: Rows) -> Slots:
 
 
 def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False) -> tuple[Unfolded, int]:
-    """The records by kind with their processes, and the number of events that are invalid. ``rows``: records of events;
-    ``process``: of each; ``briefly``: instead, alloc records with all stacks, threads, times and counts of collections that
-    occur, without anything else."""
+    """The records by kind with their processes, and the number of events that are invalid, or lost behind a missing one of a
+    finished record. ``rows``: records of events; ``process``: of each; ``briefly``: instead, alloc records with all stacks,
+    threads, times and counts of collections that occur, without anything else."""
     heads = rows[:, 0].copy().view(struct_dtype("record_events")).ravel()
     events = rows[:, 1:].reshape(len(rows), -1).view(_event())
-    written = np.logical_and.accumulate((events["kind"] != 0) & (events["value"] != 0), axis=1)
+    filled = (events["kind"] != 0) & (events["value"] != 0)
+    written = np.logical_and.accumulate(filled, axis=1)
+    is_finished = heads["head"] & 0xFFFF == _C["RECORD_EVENTS"]
+    lost = int(np.count_nonzero((filled & ~written)[is_finished]))
     record, column = np.nonzero(written)
     events = events[record, column]
     kinds = events["kind"]
@@ -79,7 +82,7 @@ def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False)
     large_count = np.count_nonzero(is_large)
     is_large[1:] &= (kinds[:-1] == _C["EVENT_BYTES"]) & (record[1:] == record[:-1])
     is_large[:1] = False
-    invalid = int(np.count_nonzero(kinds > _C["EVENT_BYTES"]) + large_count - np.count_nonzero(is_large))
+    invalid = lost + int(np.count_nonzero(kinds > _C["EVENT_BYTES"]) + large_count - np.count_nonzero(is_large))
     unfold = _briefly if briefly else _whole
     found = unfold(heads, events, record, is_large)
     return {kind: (records, process[record[row]]) for kind, (records, row) in found.items()}, invalid

@@ -75,6 +75,18 @@ def limited():
     print(json.dumps({"done": done}))
 
 
+def limited_later():
+    """Keeps small objects, in 80 MiB of arenas, under a limit on data that the program sets when it has run for a while."""
+    kept = [bytes(400) for _ in range(1000)]
+    limit = (kib("VmData") << 10) + (120 << 20)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    try:
+        kept += [bytes(400) for _ in range(170000)]
+    except MemoryError:
+        kept = []
+    print(json.dumps({"kept": len(kept)}))
+
+
 def locked():
     """Everything is locked from now on, too."""
     done = libc.mlockall(CURRENT | FUTURE) == 0

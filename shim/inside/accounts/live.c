@@ -21,6 +21,7 @@
 
 #include "inside/accounts/shadow.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 #include "shared/stacks/hash.h"
 
 #define BUCKET 8
@@ -87,15 +88,17 @@ static bool is_half_full(void) {
 static SLOW_PATH bool grow(void) {
   int saved_errno = errno;
   if (atomic_exchange(&growing, 1)) return true; /* another thread does it, or the one that we have interrupted */
+  uint32_t section = seal_enter();
   int number = atomic_load(&level_count);
   size_t wanted = FIRST_SLOTS << 2 * number;
   bool grown = number && !is_half_full(); /* another thread has done it since the caller asked */
-  if (!grown && number < LEVELS && wanted <= most_slots && is_affordable(wanted) &&
+  if (!grown && !sealed() && number < LEVELS && wanted <= most_slots && is_affordable(wanted) &&
       map_level(&levels[number], wanted)) {
     atomic_fetch_add(&all_slots, wanted);
     atomic_store(&level_count, number + 1);
     grown = true;
   }
+  seal_leave(section);
   if (!grown) most_slots = 0; /* asking again would cost system calls each time */
   atomic_store(&growing, 0);
   errno = saved_errno;

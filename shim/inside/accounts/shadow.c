@@ -1,4 +1,4 @@
-/* A shadow of pymalloc's heap: 16 bytes for each 16 bytes of it, in which a block begins or not.
+/* A shadow of pymalloc's heap: 24 bytes for each 16 bytes of it, in which a block begins or not.
  *
  * Small objects that are allocated one after the other lie side by side, and so do their entries, where a hash table has
  * a cache miss for each. The shadow of a cell of 1 MiB is mapped when the first block in it is followed, and the kernel
@@ -30,6 +30,7 @@ struct cell {
 /* Addresses of leaves, which hold those of cells. */
 static _Atomic uintptr_t root[LEAVES];
 static _Atomic bool in_use, refused;
+static _Atomic bool is_inherited; /* the kernel does not empty cells in forked children itself (before Linux 4.14) */
 
 /* System calls of our own, as in live.c: this runs inside the program's malloc. */
 static void *map_zeros(size_t bytes) {
@@ -37,10 +38,13 @@ static void *map_zeros(size_t bytes) {
                         (long)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), -1L, 0L);
   if (memory == -1) return NULL;
   syscall(SYS_madvise, memory, bytes, (long)MADV_DONTDUMP);
+  /* After mlockall(MCL_FUTURE), this would take of what the program may lock, and would be filled with pages. */
+  if (!syscall(SYS_munlock, memory, bytes)) syscall(SYS_madvise, memory, bytes, (long)MADV_DONTNEED);
   return (void *)memory;
 }
 
-/* Under a limit on memory (ulimit -v) the table of live.c is used, which needs less. */
+/* Under a limit on memory (ulimit -v) the table of live.c is used, which needs less. The program may set one at any time, so
+ * that is asked for each cell. */
 static bool has_limit(void) {
   struct rlimit space, data;
   if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return true;
@@ -57,10 +61,11 @@ static void *make(_Atomic uintptr_t *place, size_t bytes) {
 }
 
 static struct cell *make_in(uintptr_t number) {
-  if (!atomic_exchange(&in_use, true) && has_limit()) atomic_store(&refused, true);
-  _Atomic uintptr_t *leaf = atomic_load(&refused) ? NULL : make(&root[number / LEAF_CELLS], LEAF_BYTES);
+  atomic_store(&in_use, true);
+  _Atomic uintptr_t *leaf = has_limit() ? NULL : make(&root[number / LEAF_CELLS], LEAF_BYTES);
   struct cell *cell = leaf ? make(&leaf[number % LEAF_CELLS], sizeof *cell) : NULL;
   if (!cell) atomic_store(&refused, true); /* asking again would cost system calls each time */
+  if (cell && syscall(SYS_madvise, cell, sizeof *cell, (long)MADV_WIPEONFORK)) atomic_store(&is_inherited, true);
   return cell;
 }
 
@@ -121,7 +126,9 @@ static void for_each_cell(void (*act)(struct cell *cell)) {
 /* Fresh pages of zeros are cheaper than clearing copies of the parent's. */
 static void empty(struct cell *cell) { syscall(SYS_madvise, cell, sizeof *cell, (long)MADV_DONTNEED); }
 
-void shadow_postfork_child(void) { for_each_cell(empty); }
+void shadow_postfork_child(void) {
+  if (atomic_load(&is_inherited)) for_each_cell(empty);
+}
 
 static void unmap(struct cell *cell) { syscall(SYS_munmap, cell, sizeof *cell); }
 

@@ -70,6 +70,13 @@ def test_a_limit_that_the_program_sets_leaves_it_nearly_as_much_as_bare(python: 
     assert 10 < alone - MOST_SPACE_KIB // (10 << 10) <= done.facts["done"] <= alone
 
 
+def test_small_objects_leave_a_later_limit_to_the_program(python: Interpreter, tmp_path: Path) -> None:
+    """What is kept for each of them counts in the limit, too."""
+    done = record(tmp_path / "t.parquet", [target("space"), "limited_later"], python, EXACT, ONE_HEAP)
+    complete(done)
+    assert done.facts == bare([target("space"), "limited_later"], python, ONE_HEAP).facts == {"kept": 171000}
+
+
 def test_a_program_that_locks_its_memory_is_recorded(python: Interpreter, tmp_path: Path) -> None:
     program = [target("space"), "locked"]
     done = record(tmp_path / "t.parquet", program, python, EXACT, ONE_HEAP, preexec_fn=unlimited_locks)

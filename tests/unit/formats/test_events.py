@@ -102,6 +102,13 @@ def test_what_cannot_be_an_event_is_left_out_and_counted(tmp_path: Path) -> None
     assert len(short.bulk["alloc"]) == len(short.bulk["free"]) == 0
 
 
+def test_events_behind_a_missing_one_of_a_finished_record_are_counted(tmp_path: Path) -> None:
+    data = bytearray(events(*PAIR, *PAIR))
+    data[5 * 16 : 6 * 16] = bytes(16)  # five events are read, one is missing, four are lost behind it
+    found = read(SpoolBuilder().add("events", payload=bytes(data), **HEADER), tmp_path)
+    assert [len(found.bulk[kind]) for kind in ("alloc", "free")] == [1, 1] and found.damaged == 4
+
+
 def test_numbers_hold_in_one_record_only(tmp_path: Path) -> None:
     other = [("STACK", 0, 1, 1, 0x61), *PAIR[1:2], ("FREE", 8, 2, 1, 12)]
     builder = SpoolBuilder().add("events", payload=events(*PAIR), **HEADER)
