@@ -18,8 +18,8 @@
 #define GRAIN 16
 #define CELL_BLOCKS (CELL_BYTES / GRAIN)
 #define CELL_PIECES (CELL_BYTES / PIECE_BYTES)
-#define LEAF_CELLS ((uintptr_t)16384)
-#define LEAVES ((uintptr_t)1 << (ARCH_ADDRESS_BITS - 34)) /* with LEAF_CELLS, for the whole address space */
+#define LEAF_CELLS ((uintptr_t)65536)
+#define LEAVES ((uintptr_t)1 << (ARCH_ADDRESS_BITS - 36)) /* with LEAF_CELLS, for the whole address space */
 
 struct cell {
   struct shadow_block block[CELL_BLOCKS];
