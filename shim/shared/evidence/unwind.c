@@ -141,6 +141,18 @@ static bool in_eval(const struct frame_step *step) {
   return python_in_loop(step->registers.value[DWARF_PC] - step->is_return);
 }
 
+/* The caller's stack pointer is where the return address ends. */
+static void note_saved(struct saved_registers *saved, const struct frame_rule *rule, uintptr_t caller_sp) {
+  int32_t lowest = 0;
+  for (int which = 0; which < FOLLOW_RETURN; which++) {
+    int32_t offset = rule->saved_base[which] == BASE_CFA ? rule->saved_offset[which] : 0;
+    if (offset < lowest) lowest = offset;
+  }
+  if (!lowest || saved->count == NATIVE_FRAMES) return;
+  saved->of[saved->count].low = caller_sp + (uintptr_t)(intptr_t)lowest;
+  saved->of[saved->count++].high = caller_sp - sizeof(uintptr_t);
+}
+
 /* Finds the caller. False = the stack ends here; `end` says why. */
 static bool advance(struct native_stack *stack, const struct frame_step *step, struct frame_step *caller) {
   bool has_rule = step->has_rule;
@@ -157,6 +169,7 @@ static bool advance(struct native_stack *stack, const struct frame_step *step, s
   } else if (starts_stack(caller)) {
     return stack->end = UNWIND_OUTERMOST, false;
   }
+  if (stack->saved && !flags) note_saved(stack->saved, &step->rule, caller->registers.value[DWARF_STACK]);
   add_frame(stack, caller, flags);
   return true;
 }
@@ -166,6 +179,7 @@ void unwind_from(const struct unwind_registers *from, struct native_stack *out) 
   int now = 0;
   out->count = out->gaps = out->skipped = out->searched = 0;
   out->end = UNWIND_LOST;
+  if (out->saved) out->saved->count = 0;
   if (safe_read_refused()) return;
   for (int i = 0; i < DWARF_REGISTERS; i++) steps[0].registers.value[i] = from->value[i];
   steps[0].registers.known = from->known;

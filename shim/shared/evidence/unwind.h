@@ -28,6 +28,15 @@ enum unwind_end {
   UNWIND_LOST,      /* the caller of the last frame is unknown: the stack is incomplete */
 };
 
+/* Where the functions of a stack, the innermost first, have saved what their callers keep in registers: a compiler puts these
+ * side by side. Functions that save neither of the registers that are followed have no place here. */
+struct saved_registers {
+  int count;
+  struct {
+    uintptr_t low, high;
+  } of[NATIVE_FRAMES];
+};
+
 /* A result, with the working memory for it. It is too large for the stack of a handler. */
 struct native_stack {
   int count;
@@ -35,7 +44,8 @@ struct native_stack {
   int skipped;  /* frames that were left out before frame[INNER_FRAMES], which has NATIVE_AFTER_GAP then */
   int searched; /* words of the stack that were searched for return addresses */
   enum unwind_end end;
-  uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */
+  uintptr_t last_sp;             /* stack pointer of the last frame: the lowest known address of its C frame */
+  struct saved_registers *saved; /* null = not wanted */
   struct native_frame frame[NATIVE_FRAMES];
   struct stack_window window;
 };

@@ -10,6 +10,7 @@
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/target.h"
+#include "watch/native/sampled.h"
 #include "watch/reading/remote.h"
 
 #define NOT_READ 255
@@ -52,38 +53,60 @@ struct bytecode {
   int32_t units;
 };
 
+/* The innermost of two that follow each other: beside the next instruction, the loop may keep the one that runs. */
+static int32_t later(int32_t found, int32_t unit) {
+  return unit >= 0 && (found < 0 || unit == found + 1) ? unit : found;
+}
+
 /* In the loop itself, the next instruction is in a register, perhaps beside the one that runs: then it is that after it. */
 static int32_t unit_in_loop(struct bytecode code, const struct ring_sample *sample) {
   int32_t found = -1;
   for (int i = 0; i < DWARF_REGISTERS; i++) {
-    int32_t unit = unit_before(code.at, code.units, sample->value[i]);
-    if (unit >= 0 && (found < 0 || unit == found + 1)) found = unit;
+    found = later(found, unit_before(code.at, code.units, sample->value[i]));
   }
   for (size_t i = 0; i < LOOP_WORDS && i < sample->stack_words; i++) {
-    int32_t unit = unit_before(code.at, code.units, sample->stack[i]);
-    if (unit >= 0 && (found < 0 || unit == found + 1)) found = unit;
+    found = later(found, unit_before(code.at, code.units, sample->stack[i]));
   }
   return found;
 }
 
-/* What the loop has called has saved the register, right below its return address; else something that this has called; or
- * the loop has kept the instruction in its own frame. Words that an earlier call has left look the same, so unless the first
- * place has it, all must agree. `frame`: where the loop's begins among the words of the sample. -1 = it is unknown. */
-static int32_t unit_of_call(struct bytecode code, const struct ring_sample *sample, size_t frame) {
-  static const uint8_t kept[] = {DWARF_EXTRA, DWARF_FRAME, 12, 13, 14, 15};
+/* What the loop has called has saved the register, or else the first function inwards that uses it. */
+static int32_t unit_saved(struct bytecode code, const struct ring_sample *sample, const struct saved_registers *saved) {
+  int32_t found = -1;
+  for (int i = saved->count - 1; i >= 0 && found < 0; i--) {
+    for (uintptr_t at = saved->of[i].low; at < saved->of[i].high; at += sizeof *sample->stack) {
+      size_t word = (at - sample->value[DWARF_STACK]) / sizeof *sample->stack;
+      if (word < sample->stack_words) found = later(found, unit_before(code.at, code.units, sample->stack[word]));
+    }
+  }
+  return found;
+}
+
+/* Where it is not known what each function has saved: words that an earlier call has left look the same, so unless the first
+ * place has it, all must agree. -2 = they do not. */
+static int32_t unit_searched(struct bytecode code, const struct ring_sample *sample, size_t frame) {
   int32_t found = -1, unit;
   for (size_t i = frame; i > 0; i--) {
     if ((unit = unit_before(code.at, code.units, sample->stack[i - 1])) < 0 || unit == found) continue;
     if (i + SAVED_WORDS > frame) return unit;
-    if (found >= 0) return -1;
+    if (found >= 0) return -2;
     found = unit;
   }
-  for (size_t i = 0; i < sizeof kept; i++) {
+  return found;
+}
+
+/* If none of the functions that the loop has called uses the register, it still has the instruction; or the loop has kept it in
+ * its own frame. `frame`: where that begins among the words of the sample. -1 = it is unknown. */
+static int32_t unit_of_call(struct bytecode code, const struct ring_sample *sample, size_t frame) {
+  static const uint8_t kept[] = {DWARF_EXTRA, DWARF_FRAME, 12, 13, 14, 15};
+  const struct saved_registers *saved = sampled_saved();
+  int32_t found = saved ? unit_saved(code, sample, saved) : unit_searched(code, sample, frame), unit;
+  if (saved && found >= 0) return found;
+  for (size_t i = 0; i < sizeof kept && found >= -1; i++) {
     if ((unit = unit_before(code.at, code.units, sample->value[kept[i]])) < 0 || unit == found) continue;
-    if (found >= 0) return -1;
-    found = unit;
+    found = found < 0 ? unit : -2;
   }
-  for (size_t i = frame; i < frame + LOOP_WORDS && i < sample->stack_words && found < 0; i++)
+  for (size_t i = frame; i < frame + LOOP_WORDS && i < sample->stack_words && found == -1; i++)
     found = unit_before(code.at, code.units, sample->stack[i]);
   return found;
 }

@@ -21,7 +21,8 @@
 
 static const struct remote_images *current; /* of the process that is read */
 static struct python_symbols *in_use;       /* which python_symbols is a copy of */
-static struct native_stack stack;
+static struct saved_registers saved;
+static struct native_stack stack = {.saved = &saved};
 static struct scratch scratch;
 
 /* ---- the images, as the unwinder asks for them ---- */
@@ -103,6 +104,8 @@ static void begin_stack(const struct ring_sample *sample) {
   stack.window.word = sample->stack;
   stack.window.words = sample->stack_words;
 }
+
+const struct saved_registers *sampled_saved(void) { return stack.gaps ? NULL : &saved; }
 
 bool sampled_evidence(struct remote_images *images, struct sampled_code *code, pid_t pid, uint32_t version,
                       const struct ring_sample *sample, uint32_t thread, struct native_evidence *out) {

@@ -5,6 +5,7 @@
 
 #include "shared/base.h"
 #include "shared/evidence/evidence.h"
+#include "shared/evidence/unwind.h"
 #include "shared/interpreter/symbols.h"
 #include "watch/attached/ring.h"
 #include "watch/native/images.h"
@@ -22,6 +23,8 @@ struct sampled_code {
  * images or its interpreter cannot be read. */
 bool sampled_evidence(struct remote_images *images, struct sampled_code *code, pid_t pid, uint32_t version,
                       const struct ring_sample *sample, uint32_t thread, struct native_evidence *out);
+/* Where the functions of the last sample have saved registers; null = some of them are not known. */
+const struct saved_registers *sampled_saved(void);
 /* Forgets the interpreter. */
 void sampled_forget(struct sampled_code *code);
 
