@@ -38,7 +38,7 @@ from ..sampling.rss import RssSampler
 from ..sampling.spending import Spending
 from ..sampling.watcher import Watcher
 from ..settings import Settings
-from ..spool.drain import Drain
+from ..spool.drain import Drain, fewest_chunks
 from ..spool.spool_file import SpoolFile, alloc_text
 from .commands import Commands, Target
 from .snapshots import Snapshots
@@ -65,7 +65,8 @@ _NEW_S = 1.0
 #: that are offered ahead would last for less than four pauses.
 _HURRY_S = 0.005
 _HURRY_PAUSES = 4
-#: Parts of the trace are made while the program runs if so much of a processor is idle, and fewer chunks are in use.
+#: Parts of the trace are made while the program runs if so much of a processor is idle, and at most so many more chunks are in
+#: use than stay in the spool.
 _IDLE_PROCESSORS, _MANY_CHUNKS = 0.25, 512
 
 
@@ -440,7 +441,7 @@ def _may_work(idle: IdleProcessors, space: SpoolFile, pid: int) -> bool:
     """Is there something to do and time for it: no pause, few chunks to be drained, and a processor idle for long enough,
     or the program ``pid`` about to end?"""
     is_idle = idle.since_last() >= _IDLE_PROCESSORS or _is_finalizing(space.header, pid)
-    return is_idle and not space.header.paused and len(space.in_use) < _MANY_CHUNKS
+    return is_idle and not space.header.paused and len(space.in_use) < fewest_chunks(space) + _MANY_CHUNKS
 
 
 def _is_finalizing(header: Any, pid: int) -> bool:

@@ -41,8 +41,9 @@ from .spool_file import SpoolFile
 #: quarter of it is in use.
 FEWEST_CHUNKS = 64
 #: The same while every allocation is recorded: what is drained takes more time than it took the program to write, which waits
-#: for that then. This is 128 MiB, about seven million events.
+#: for that then. This is 128 MiB, about seven million events. Only where the disk has so much room; nothing is compressed then.
 FEWEST_EXACT_CHUNKS = 2048
+_PLENTY_BYTES = 1 << 30
 #: The longest turn: the caller has other work too.
 _TURN_S = 0.03
 _CHUNKS_PER_TURN = 256
@@ -58,6 +59,16 @@ _RETRY_S = 1.0
 #: takes the GIL six times; with Python's 5 ms, 40 chunks per second could be drained then.
 _PINNED_SWITCH_S = 0.0002
 WATCHER = constants()["PROCESS_WATCHER"]
+
+
+def _is_hurried(space: SpoolFile) -> bool:
+    """Every allocation is recorded, and the disk has room for it as it is."""
+    return space.is_exact and space.free_bytes >= _PLENTY_BYTES
+
+
+def fewest_chunks(space: SpoolFile) -> int:
+    """With fewer chunks in use nothing is drained now."""
+    return FEWEST_EXACT_CHUNKS if _is_hurried(space) else FEWEST_CHUNKS
 
 
 class Drain:
@@ -109,8 +120,8 @@ class Drain:
         if not self._turn.acquire(blocking=False):
             return
         try:
-            fewest = FEWEST_EXACT_CHUNKS if self._space.is_exact else FEWEST_CHUNKS
-            if len(self._space.in_use) >= min(fewest, self._space.chunks // 4) and time.monotonic() >= self._retry_at_s:
+            fewest = min(fewest_chunks(self._space), self._space.chunks // 4)
+            if len(self._space.in_use) >= fewest and time.monotonic() >= self._retry_at_s:
                 self._drain()
         finally:
             self._turn.release()
@@ -242,7 +253,7 @@ class Drain:
         return False
 
     def _store(self, process: int, offer: int, slots: bytes) -> bool:
-        compress = len(self._space.in_use) < _BUSY_CHUNKS and not self._space.is_exact
+        compress = len(self._space.in_use) < _BUSY_CHUNKS and not _is_hurried(self._space)
         frame = frame_of(process, offer, slots, compress)
         try:
             if self._file < 0 or self._size + len(frame) > self._largest_part:

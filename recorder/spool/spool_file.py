@@ -35,8 +35,8 @@ class SpoolFile:
 
     ``path``: where it was created (the folder is renamed later); ``header``: its live header (cffi, ``struct spool_header
     *``); ``chunks``: how many chunks fit; ``full_ahead``: how many are offered ahead; ``in_use``: the offer of each chunk
-    that a process has taken, by index; ``failures``: how often no disk space was available. The offers are
-    kept here too, because a program that writes to wrong addresses may damage the ring in the spool.
+    that a process has taken, by index; ``failures``: how often no disk space was available; ``free_bytes``: of the disk, when
+    chunks were last allocated. The offers are kept here too, because a program that writes to wrong addresses may damage the ring in the spool.
     Invariants: taken <= offered; every chunk below ``header.chunks_used`` has disk space and is offered, in use or free.
     """
 
@@ -47,7 +47,7 @@ class SpoolFile:
         ``failures`` does not count what lacks of those. Raises OSError, with EFBIG when
         ``ulimit -f`` leaves no room for even one chunk."""
         self.path = path
-        self.failures = 0
+        self.failures = self.free_bytes = 0
         self.full_ahead, self._needed = times * ahead, ahead // 2
         self.in_use: dict[int, int] = {}
         self._offered = self._used = 0
@@ -186,7 +186,8 @@ class SpoolFile:
         """
         disk = os.fstatvfs(self.descriptor)
         reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 4)
-        if disk.f_bavail * disk.f_frsize < count * CHUNK_BYTES + reserve:
+        self.free_bytes = disk.f_bavail * disk.f_frsize
+        if self.free_bytes < count * CHUNK_BYTES + reserve:
             return False
         try:
             os.posix_fallocate(self.descriptor, _offset(self._used), count * CHUNK_BYTES)

@@ -104,6 +104,19 @@ def test_chunks_with_every_allocation_stay_longer_and_are_not_compressed(
     assert size > drained * (CHUNK_BYTES - SLOT_BYTES) > 0
 
 
+def test_on_a_small_disk_they_do_not_stay_and_are_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "_PLENTY_BYTES", 1 << 60)
+    space = SpoolFile(tmp_path / "spool", Settings(alloc_interval_bytes=1))
+    space.offer_ahead()
+    drain, writer = Drain(space, tmp_path / "spool"), Writer(space)
+    for _ in range(drain_module.FEWEST_CHUNKS):
+        writer.fill()
+    turn(space, drain)
+    drain.close()
+    size = sum(path.stat().st_size for path in tmp_path.glob("spool.part*"))
+    assert 0 < size < (drain_module.FEWEST_CHUNKS - len(space.in_use)) * CHUNK_BYTES / 3
+
+
 def test_a_turn_offers_chunks_while_it_drains(
     space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
