@@ -22,3 +22,15 @@ EXPORT int scalene_layout(uint32_t version, const char *runtime) {
   if (!layout) return -1;
   return pylayout_needs_reads(layout);
 }
+
+/* Where an interpreter whose frames can be read has its list of interpreters (in _PyRuntime), and an interpreter the next
+ * one and its first thread; three offsets in bytes. Returns 0, or -1 = the layout is unknown. */
+EXPORT int scalene_layout_of_interpreters(uint32_t version, const char *runtime, int *offsets) {
+  struct python_layout room;
+  const struct python_layout *layout = pylayout_for(version, runtime, &room);
+  if (!layout) return -1;
+  offsets[0] = layout->runtime_interpreters;
+  offsets[1] = layout->interp_next;
+  offsets[2] = layout->interp_threads;
+  return 0;
+}

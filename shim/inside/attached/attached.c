@@ -357,11 +357,68 @@ static const char *stop(void) {
   return NULL;
 }
 
-/* ---- the script's call ---- */
+/* ---- the recorder's calls ---- */
+
+/* What the interpreter offers to C code. */
+static LASTING struct {
+  void *(*get)(const char *);
+  int (*set)(const char *, void *);
+  const char *(*as_text)(void *);
+  void (*raise)(void *, const char *);
+  void **import_error;
+  void *(*type_of)(void *);
+  void (*raise_object)(void *, void *);
+  void (*hold)(void *);
+  void (*release)(void *);
+  int (*call_later)(int (*)(void *), void *);
+} python;
+
+static bool find_python(void) {
+  struct {
+    void *to;
+    const char *name;
+  } wanted[] = {{&python.get, "PySys_GetObject"},
+                {&python.set, "PySys_SetObject"},
+                {&python.as_text, "PyUnicode_AsUTF8"},
+                {&python.raise, "PyErr_SetString"},
+                {&python.type_of, "PyObject_Type"},
+                {&python.raise_object, "PyErr_SetObject"},
+                {&python.hold, "Py_IncRef"},
+                {&python.release, "Py_DecRef"},
+                {&python.call_later, "Py_AddPendingCall"},
+                {&python.import_error, "PyExc_ImportError"}};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    void *found = dlsym(RTLD_DEFAULT, wanted[i].name);
+    if (!found) return false;
+    memcpy(wanted[i].to, &found, sizeof found);
+  }
+  return true;
+}
+
+/* Raises what a signal handler has raised in the script, and what belongs to the program. */
+static int give_back(void *unused) {
+  (void)unused;
+  void *error = python.get("_scalene_raised");
+  if (!error) return 0;
+  python.hold(error);
+  python.set("_scalene_raised", NULL);
+  void *type = python.type_of(error);
+  python.raise_object(type, error);
+  python.release(type);
+  python.release(error);
+  return -1;
+}
+
+/* The interpreter makes that call after the one by which the script runs. */
+static const char *loaded(void) {
+  python.call_later(give_back, NULL);
+  return NULL;
+}
 
 static const char *carry_out(const char *command) {
   if (strncmp(command, "start ", 6) == 0) return start(command + 6);
   if (strcmp(command, "check") == 0) return start(NULL);
+  if (strcmp(command, "load") == 0) return loaded();
   return strcmp(command, "stop") == 0 ? stop() : "command";
 }
 
@@ -387,18 +444,27 @@ static void carry_out_once(const char *text) {
  * sys.modules. `sys._scalene_trace` is the command, which is taken away: so the script knows that it has arrived. */
 __attribute__((visibility("default"))) void *PyInit_scalene_attached(void);
 void *PyInit_scalene_attached(void) {
-  void *(*get)(const char *) = (void *(*)(const char *))dlsym(RTLD_DEFAULT, "PySys_GetObject");
-  int (*set)(const char *, void *) = (int (*)(const char *, void *))dlsym(RTLD_DEFAULT, "PySys_SetObject");
-  const char *(*as_text)(void *) = (const char *(*)(void *))dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8");
-  void (*raise)(void *, const char *) = (void (*)(void *, const char *))dlsym(RTLD_DEFAULT, "PyErr_SetString");
-  void **error = dlsym(RTLD_DEFAULT, "PyExc_ImportError");
-  if (!get || !set || !as_text || !raise || !error) return NULL;
-  void *given = get("_scalene_trace");
-  const char *text = given ? as_text(given) : NULL;
-  char command[LONGEST_COMMAND] = "";
-  if (text && strlen(text) < sizeof command) memcpy(command, text, strlen(text) + 1);
-  if (given) set("_scalene_trace", NULL);
-  carry_out_once(command);
-  raise(*error, "scalene-trace");
+  char own[LONGEST_COMMAND] = "";
+  if (!find_python()) return NULL;
+  void *given = python.get("_scalene_trace");
+  const char *text = given ? python.as_text(given) : NULL;
+  if (text && strlen(text) < sizeof own) memcpy(own, text, strlen(text) + 1);
+  if (given) python.set("_scalene_trace", NULL);
+  carry_out_once(own);
+  python.raise(*python.import_error, "scalene-trace");
   return NULL;
+}
+
+/* Before CPython 3.14, the recorder puts this function into the interpreter's queue of calls for the main thread, and a
+ * command into this text; empty = it was withdrawn. */
+__attribute__((visibility("default"))) extern char scalene_attached_text[LONGEST_COMMAND];
+LASTING char scalene_attached_text[LONGEST_COMMAND];
+__attribute__((visibility("default"))) int scalene_attached_call(const char *text);
+int scalene_attached_call(const char *text) {
+  char own[LONGEST_COMMAND] = "";
+  int saved_errno = errno;
+  memcpy(own, text, strnlen(text, sizeof own - 1));
+  carry_out_once(own);
+  errno = saved_errno;
+  return 0;
 }

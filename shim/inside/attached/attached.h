@@ -1,5 +1,6 @@
 /* The shim in a process that was started without it. The library is loaded late, by a script that the interpreter runs where
- * a debugger may ask it to (PEP 768), so that its thread holds the GIL and is outside of malloc, the loader and handlers.
+ * a debugger may ask it to (PEP 768), or where it makes calls that are pending, so that its thread holds the GIL and is
+ * outside of malloc, the loader and handlers.
  * It records memory only. It is never unloaded: a call may return to it at any time. docs/design/attach-memory.md gives the
  * reasons. */
 #ifndef SCALENE_TRACE_ATTACHED_ATTACHED_H
@@ -30,11 +31,19 @@ bool slots_are_libcs(void);
 
 /* ---- older.c: memory from before ---- */
 
+#define MOST_ARENAS (1u << 20)
+
 /* Finds the arenas of pymalloc and notes each of them; false = their table was not found. The caller has the GIL.
  * Context: normal. */
 bool older_arenas(void);
 /* Returns the bytes that libc's malloc has given out; 0 = that is unknown, which is counted. Context: normal. */
 int64_t older_native_bytes(void);
+
+/* ---- arena_tree.c ---- */
+
+/* Notes the arenas of pymalloc of CPython 3.10 and 3.11; false = the tree of them was not found. `blocks`: addresses of some
+ * that pymalloc has given. The caller has the GIL. Context: normal. */
+bool arena_tree_note(const uintptr_t *blocks, int count);
 
 /* ---- pristine.c: the variables of the library as they were when it was loaded ---- */
 

@@ -27,9 +27,8 @@ struct arena_object {
 };
 _Static_assert(sizeof(struct arena_object) == 48, "as in CPython");
 #define FIRST_ROOM 16
-#define MOST_ROOM (1u << 20)
 
-static bool is_room(uint32_t room) { return room >= FIRST_ROOM && room <= MOST_ROOM && (room & (room - 1)) == 0; }
+static bool is_room(uint32_t room) { return room >= FIRST_ROOM && room <= MOST_ARENAS && (room & (room - 1)) == 0; }
 
 static bool read_arena(const struct management *table, uint32_t index, struct arena_object *out) {
   if (index >= table->room) return false;
@@ -67,29 +66,34 @@ static bool is_it(const struct management *table, const uintptr_t *blocks) {
   return count_arenas(table) == table->allocated;
 }
 
-/* Blocks that pymalloc has just given prove what is found. */
-static const struct management *find_table(void) {
-  void *(*allocate)(size_t) = python_symbol("PyObject_Malloc");
-  void (*release)(void *) = python_symbol("PyObject_Free");
-  const struct management *found = NULL;
-  uintptr_t blocks[PROBES], at = python_symbols.data.start, end = python_symbols.data.end;
-  if (!allocate || !release) return NULL;
-  for (int i = 0; i < PROBES; i++) blocks[i] = (uintptr_t)allocate((size_t)16 << i);
-  for (; at + sizeof *found <= end && !found; at += sizeof(uintptr_t)) {
-    if (is_it((const struct management *)at, blocks)) found = (const struct management *)at;
+static const struct management *find_table(const uintptr_t *blocks) {
+  uintptr_t at = python_symbols.data.start, end = python_symbols.data.end;
+  for (; at + sizeof(struct management) <= end; at += sizeof(uintptr_t)) {
+    if (is_it((const struct management *)at, blocks)) return (const struct management *)at;
   }
-  for (int i = 0; i < PROBES; i++) release((void *)blocks[i]);
-  return found;
+  return NULL;
 }
 
-bool older_arenas(void) {
-  const struct management *table = find_table();
+static bool note_table(const uintptr_t *blocks) {
+  const struct management *table = find_table(blocks);
   struct arena_object arena;
   if (!table) return false;
   for (uint32_t i = 0; i < table->room; i++) {
     if (read_arena(table, i, &arena) && arena.address) pyalloc_older_arena(arena.address);
   }
   return true;
+}
+
+/* Blocks that pymalloc has just given prove what is found. */
+bool older_arenas(void) {
+  void *(*allocate)(size_t) = python_symbol("PyObject_Malloc");
+  void (*release)(void *) = python_symbol("PyObject_Free");
+  uintptr_t blocks[PROBES];
+  if (!allocate || !release) return false;
+  for (int i = 0; i < PROBES; i++) blocks[i] = (uintptr_t)allocate((size_t)16 << i);
+  bool is_found = python_layout->version < 0x30c ? arena_tree_note(blocks, PROBES) : note_table(blocks);
+  for (int i = 0; i < PROBES; i++) release((void *)blocks[i]);
+  return is_found;
 }
 
 /* libc takes the locks of its arenas, so the calling thread must not have been interrupted inside malloc. */

@@ -2,7 +2,7 @@
 #ifndef SCALENE_TRACE_SEALED_LASTING_H
 #define SCALENE_TRACE_SEALED_LASTING_H
 
-/* The library for processes that run already (inside/attached) exports nothing: calls are led to it. LASTING marks what must
+/* The library for processes that run already (inside/attached) exports what the recorder has called: other calls are led to it. LASTING marks what must
  * outlive the time between two recordings of one process: calls that come late still use it. */
 #ifdef SHIM_ATTACHED
 #define IS_ATTACHED 1
