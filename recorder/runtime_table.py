@@ -30,3 +30,13 @@ def frames_readable(version: int, runtime: bytes) -> int:
     data = ctypes.create_string_buffer(runtime.ljust(RUNTIME_BYTES, b"\0"), RUNTIME_BYTES)
     found: int = watch_library().scalene_layout(ctypes.c_uint32(version), data)
     return found
+
+
+def offsets_of_interpreters(version: int, runtime: bytes) -> tuple[int, int, int] | None:
+    """Where ``_PyRuntime`` has the first interpreter, and an interpreter the next one and its first thread: offsets in bytes, from
+    the same table. None = the layout is unknown."""
+    data = ctypes.create_string_buffer(runtime.ljust(RUNTIME_BYTES, b"\0"), RUNTIME_BYTES)
+    found = (ctypes.c_int * 3)()
+    if watch_library().scalene_layout_of_interpreters(ctypes.c_uint32(version), data, found):
+        return None
+    return found[0], found[1], found[2]

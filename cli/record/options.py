@@ -238,8 +238,8 @@ OPTIONS = (
     ),
     Option(
         ("--memory",),
-        "With --pid: record memory too, from now on. For that, the process loads a library, which its interpreter (CPython "
-        "3.14 or newer) does when it is asked as by a debugger.",
+        "With --pid: record memory too, from now on. For that, the process loads a library, which its interpreter does "
+        "when it is asked, between two bytecodes of the main thread.",
     ),
     Option(
         ("--snapshot-every",),

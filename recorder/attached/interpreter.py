@@ -14,7 +14,8 @@ from ..runtime_table import FINAL, RUNTIME_BYTES, frames_readable, is_free_threa
 from .facts import Mapping, mappings_of, open_mapped, reader_of
 
 _RUNTIME, _CODE, _LOOP, _VERSION = "_PyRuntime", "PyCode_Type", "_PyEval_EvalFrameDefault", "Py_Version"
-_WANTED = frozenset(name.encode() for name in (_RUNTIME, _CODE, _LOOP, _VERSION))
+_RUN_TEXT = "PyRun_SimpleString"
+_WANTED = frozenset(name.encode() for name in (_RUNTIME, _CODE, _LOOP, _VERSION, _RUN_TEXT))
 _NAME = re.compile(rb"(?:lib)?python3\.(\d{1,2})t?d?(?:\.so.*)?")
 #: Of an interpreter before 3.11, which exports no version: the text that `sys.version` begins with. It may be the end of a path.
 _VERSION_TEXT = re.compile(rb"(?<![\d.])(3)\.(10)\.(\d{1,2})\+?\0")
@@ -29,7 +30,8 @@ _WRITABLE, _READ_ONLY = 2, 4
 class Interpreter:
     """``version``: PY_VERSION_HEX; ``runtime``, ``runtime_bytes``, ``code_type``, ``loop``: addresses in the process, and a
     size, of _PyRuntime, PyCode_Type and an address in its code; ``is_known``: its frames can be read;
-    ``is_free_threaded``: built without the GIL."""
+    ``is_free_threaded``: built without the GIL; ``run_text``: address of PyRun_SimpleString,
+    0 = it is not exported."""
 
     version: int
     runtime: int
@@ -38,6 +40,7 @@ class Interpreter:
     loop: int
     is_known: bool
     is_free_threaded: bool
+    run_text: int = 0
 
 
 _UNKNOWN = Interpreter(0, 0, 0, 0, 0, is_known=False, is_free_threaded=False)
@@ -70,7 +73,7 @@ def find_interpreter(pid: int) -> Interpreter | None:
 
 def _moved(found: Interpreter, bias: int) -> Interpreter | None:
     """With the addresses in the process. None if they are impossible: the file says what it likes."""
-    names = ("runtime", "code_type", "loop")
+    names = ("runtime", "code_type", "loop", *(["run_text"] if found.run_text else []))
     places = {name: getattr(found, name) + bias for name in names}
     if not all(0 < place < _HIGHEST for place in places.values()) or not 0 <= found.runtime_bytes < _HIGHEST:
         return None
@@ -123,6 +126,7 @@ def _read(descriptor: int, path: bytes) -> _File | None:
         symbols[_LOOP].address,
         frames_readable(version, runtime) >= 0,
         is_free_threaded(runtime),
+        symbols[_RUN_TEXT].address if _RUN_TEXT in symbols else 0,
     )
     return _File(found, int(loaded["vaddr"].min()) // _PAGE * _PAGE if len(loaded) else 0)
 

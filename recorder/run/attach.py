@@ -31,7 +31,7 @@ from .prepare import host_facts, prepare
 from .session import AttachedEnd, Prepared, Recorded, Session
 
 if TYPE_CHECKING:
-    from ..attached.memory import AttachedMemory
+    from ..attached.memory.recording import AttachedMemory
     from ..convert.finish import Finished
 
 _UMASK = 0o077
@@ -63,7 +63,7 @@ def attach(
     memory: AttachedMemory | None = None
     try:
         if settings.memory:
-            from ..attached.memory import AttachedMemory
+            from ..attached.memory.recording import AttachedMemory
 
             memory = AttachedMemory(pid, prepared.folder)
         folder = prepared.folder.path

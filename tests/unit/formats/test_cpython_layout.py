@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.recorder.attached.memory.queue import LAYOUTS, MAIN_STATE_313
 from tests.support.arm64_machine import COMPILER, has_libc
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.paths import ROOT
@@ -161,6 +162,13 @@ FIXED = {
 }
 COPIES = {"frame_copy": ("_PyInterpreterFrame", "tlbc_index"), "code_copies": ("PyCodeObject", "co_tlbc")}
 PUBLISHED_COPIES = {"frame_copy": "interpreter_frame.tlbc_index", "code_copies": "code_object.co_tlbc"}
+#: The queue of calls for the main thread (recorder/attached/memory/queue.py): in which struct it is, and its last fields.
+QUEUES = {
+    "3.10": ("PyInterpreterState", "ceval.pending", "lock", "calls_to_do", "last"),
+    "3.11": ("PyInterpreterState", "ceval.pending", "lock", "calls_to_do", "last"),
+    "3.12": ("_PyRuntimeState", "ceval.pending_mainthread", "lock", "calls_to_do", "last"),
+    "3.13": ("_PyRuntimeState", "ceval.pending_mainthread", "mutex", "npending", "next"),
+}
 INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr"}
 #: What else must be included.
 HEADERS = {
@@ -387,3 +395,26 @@ def test_published_offsets_stand_where_we_read_them(with_headers: Interpreter, t
     published = PUBLISHED | PUBLISHED_COPIES | (PUBLISHED_SINCE_315 if column else {})
     wanted = {name: ("_Py_DebugOffsets", member) for name, member in published.items()}
     assert ours == real_offsets(with_headers, tmp_path, wanted)
+
+
+@pytest.mark.parametrize("with_headers", [each for each in interpreters() if each.name in QUEUES], indirect=True)
+def test_the_queue_of_calls_is_where_the_headers_say(with_headers: Interpreter, tmp_path: Path) -> None:
+    version = with_headers.version
+    struct, queue, lock, signal, last = QUEUES[with_headers.name]
+    in_queue = {"lock": lock, "signal": signal, "calls": "calls", "first": "first", "last": last, "second": "calls[1]"}
+    wanted = {name: (struct, f"{queue}.{field}") for name, field in in_queue.items()}
+    is_last = version[:2] == (3, 13)
+    wanted["breaker"] = ("PyThreadState", "eval_breaker") if is_last else ("PyInterpreterState", "ceval.eval_breaker")
+    wanted["limit"] = ("PyInterpreterState", "ceval.recursion_limit")
+    wanted["finalizing"] = ("_PyRuntimeState", "_finalizing")
+    if is_last:
+        wanted |= {"main": ("_PyRuntimeState", "main_tstate"), "interp": ("PyThreadState", "interp")}
+        wanted |= {"most": (struct, f"{queue}.max"), "at_once": (struct, f"{queue}.maxloop")}
+    real = real_offsets(with_headers, tmp_path, wanted)
+    ours = LAYOUTS[version[0] << 8 | version[1]]
+    assert real.pop("second") == ours.calls + ours.stride
+    assert (ours.first - ours.calls) == ours.count * ours.stride
+    if is_last:
+        assert (real.pop("main"), real.pop("interp")) == (MAIN_STATE_313, our_table("3.13")["tstate_interp"])
+        assert (real.pop("most"), real.pop("at_once")) == (ours.signal + 4, ours.signal + 8)
+    assert {name: getattr(ours, name) for name in real} == real

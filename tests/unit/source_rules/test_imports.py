@@ -33,6 +33,7 @@ ORDER = (
     "recorder/spool",
     "recorder/sampling",
     "recorder/attached",
+    "recorder/attached/memory",
     "recorder/rotate",
     "recorder/upload",
     "recorder/run",

@@ -1,4 +1,4 @@
-"""Records the memory of a process that runs already, by a library that its interpreter loads (inject.py)."""
+"""Records the memory of a process that runs already, by a library that its interpreter loads (injector.py)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import time
 from contextlib import suppress
 
-from ..errors import SetupError
-from ..folder.files import SPOOL_NAME
-from ..folder.held import HeldFolder
-from ..rights.identity import may_use_descriptors, read_identity
-from ..shim_library import LIBRARY_NAME, attached_library
-from ..spool.spool_file import seccomp_filters
-from .facts import life_of, mappings_of
-from .inject import UNANSWERED, Injector, refusal
-from .interpreter import find_interpreter
+from ...errors import SetupError
+from ...folder.files import SPOOL_NAME
+from ...folder.held import HeldFolder
+from ...rights.identity import may_use_descriptors, read_identity
+from ...shim_library import LIBRARY_NAME, attached_library
+from ...spool.spool_file import seccomp_filters
+from ..facts import life_of, mappings_of
+from ..interpreter import find_interpreter
+from .injector import UNANSWERED, Injector, refusal
 
 #: How long the main thread of the process may take until it runs Python code: at the start, and at the end.
 _START_S, _STOP_S = 10.0, 3.0
@@ -52,13 +52,23 @@ class AttachedMemory:
         self._pid, self._is_on = pid, False
         try:
             self._folder, self._injector = folder, _injector(pid, folder)
-            result = self._run("check", _START_S)
+            result = self._checked()
         except (OSError, ValueError) as error:
             raise SetupError(f"The memory of process {pid} cannot be recorded: {error}. {_DORMANT}.") from error
         if result is None:
             raise SetupError(_silent(pid))
         if result != "done":
             raise SetupError(_refused(pid, _MISSING.get(result, result)))
+
+    def _checked(self) -> str | None:
+        """Raises OSError, SetupError."""
+        result = None
+        try:
+            result = self._run("check", _START_S)
+        finally:
+            if result != "done":
+                self._injector.close()
+        return result
 
     def _run(self, command: str, patience_s: float) -> str | None:
         """Runs it again while something is missing that soon will be there. Raises OSError, SetupError."""
@@ -75,7 +85,7 @@ class AttachedMemory:
         reason, result = _filter_of(self._pid), None
         if reason:
             return _refused(self._pid, reason)
-        with suppress(OSError, SetupError):
+        with suppress(OSError, ValueError, SetupError):
             result = self._run(f"start {self._folder.name_for_others() / SPOOL_NAME}", patience_s)
         self._is_on = result in ("done", UNANSWERED)
         if result == "done" and (reason := _filter_of(self._pid)):  # set since then, before the library could see it
@@ -92,15 +102,16 @@ class AttachedMemory:
             return
         self._is_on = False
         end_s = time.monotonic() + _LOADER_S
-        with suppress(OSError, SetupError):  # it has ended, or called exec
+        with suppress(OSError, ValueError, SetupError):  # it has ended, or called exec
             while self._injector.run("stop", _STOP_S) in _AGAIN and time.monotonic() < end_s:
                 time.sleep(_RETRY_S)
+        self._injector.close()
 
 
 def _injector(pid: int, folder: HeldFolder) -> Injector:
     """Raises OSError, SetupError."""
     life, python = life_of(pid), find_interpreter(pid)
-    reason = "it has no Python interpreter" if python is None else refusal(pid, python)
+    reason = "it has no Python interpreter" if python is None else refusal(pid, life, python)
     reason = reason or _refusal_of_process(pid) or _refusal_of_folder(pid, folder)
     if reason is not None or python is None:
         raise SetupError(_refused(pid, str(reason)))

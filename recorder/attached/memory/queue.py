@@ -1,0 +1,188 @@
+"""The queue of calls that CPython 3.10 to 3.13 keeps for its main thread, as Py_AddPendingCall fills it."""
+
+from __future__ import annotations
+
+import struct
+
+from ....formats.dataclass import dataclass
+from ...runtime_table import offsets_of_interpreters
+from .image import Image
+
+#: From 3.12 on, the queue lies in _PyRuntime, before in the interpreter. 3.13 has a number of pending calls, and a byte as lock.
+_312, _313 = 0x30C, 0x30D
+#: Free is a semaphore (glibc's sem_t, which PyThread_type_lock leads to) of the value 1 that nobody waits for.
+_FREE = struct.pack("<Q", 1)
+_LARGEST_LIMIT = 1 << 30
+_ONE = struct.pack("<i", 1)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Offsets in bytes. ``lock`` to ``last``: in _PyRuntime or in the interpreter, of the queue's fields: ``calls`` is the first of
+    ``count`` entries of ``stride`` bytes, ``first`` the index of the next call, ``last`` that of the next free entry, and ``signal``
+    the word that says that there are calls (3.13: their number). ``breaker``: in the interpreter (3.13: in a thread state), the word
+    that the main thread looks at. ``limit``: in the interpreter, the recursion limit. ``finalizing``: in _PyRuntime."""
+
+    lock: int
+    signal: int
+    calls: int
+    first: int
+    last: int
+    breaker: int
+    limit: int
+    finalizing: int
+    count: int = 32
+    stride: int = 16
+
+
+#: By version, measured with offsetof against the headers of 3.10.13, 3.11.2, 3.11.7, 3.12.1 and 3.13.0.
+LAYOUTS = {
+    0x30A: Layout(80, 88, 96, 608, 612, breaker=68, limit=64, finalizing=16),
+    0x30B: Layout(112, 120, 128, 640, 644, breaker=100, limit=96, finalizing=24),
+    _312: Layout(2024, 2032, 2040, 2552, 2556, breaker=368, limit=376, finalizing=24),
+    _313: Layout(2648, 2652, 2664, 9864, 9868, breaker=24, limit=8, finalizing=608, count=300, stride=24),
+}
+#: 3.13: the main thread's state in _PyRuntime.
+MAIN_STATE_313 = 664
+#: 3.13: its interpreter in a thread state; how many calls the queue takes; the bit of the breaker that stands for calls.
+_STATE_INTERPRETER_313, _MOST_313, _CALLS_313 = 16, 32, 1 << 2
+#: 3.13: the main thread's state in an interpreter, after the first one.
+_MAIN_AFTER_HEAD = 8
+
+
+class Queue:
+    """That of an image. ``interpreter``: its address."""
+
+    def __init__(self, image: Image) -> None:
+        """Raises OSError, ValueError with a reason."""
+        self._image, self._version = image, image.python.version >> 16
+        self._layout = layout = LAYOUTS[self._version]
+        runtime = image.python.runtime
+        offsets = offsets_of_interpreters(image.python.version, image.table())
+        if offsets is None:
+            raise ValueError("the layout of its interpreter is unknown")
+        head, following, threads = offsets
+        self._interpreter = interpreter = image.word(runtime + head)
+        if not interpreter:
+            raise ValueError("its interpreter does not run")
+        if image.word(interpreter + following):
+            raise ValueError("it has several interpreters")
+        if image.word(runtime + layout.finalizing):
+            raise ValueError("its interpreter is about to end")
+        self._base = runtime if self._version >= _312 else interpreter
+        self._breaker = interpreter + layout.breaker
+        if self._version == _313:
+            self._breaker = self._main_state(threads) + layout.breaker
+        limit = int.from_bytes(image.read(interpreter + layout.limit, 4), "little")
+        if not 0 < limit < _LARGEST_LIMIT:
+            raise ValueError("the layout of its interpreter is unknown")
+        self.read()
+
+    def _main_state(self, threads: int) -> int:
+        image, python = self._image, self._image.python
+        state = image.word(python.runtime + MAIN_STATE_313)
+        if not image.word(self._interpreter + threads + _MAIN_AFTER_HEAD):
+            raise ValueError("none of its threads is Python's main thread")
+        is_own = python.runtime <= state < python.runtime + python.runtime_bytes  # never freed
+        if not is_own or image.word(state + _STATE_INTERPRETER_313) != self._interpreter:
+            raise ValueError("the layout of its interpreter is unknown")
+        return state
+
+    def read(self) -> State:
+        """What is in it now. Raises OSError, ValueError."""
+        image, layout = self._image, self._layout
+        start, end = layout.lock, layout.last + 4
+        data = image.read(self._base + start, end - start)
+        state = State(layout, data)
+        if not state.is_plausible(self._version):
+            raise ValueError("the layout of its interpreter is unknown")
+        if self._version < _313:
+            state.is_free = image.read(state.word(layout.lock), 8) == _FREE
+        return state
+
+    def put(self, state: State, function: int, argument: int) -> int | None:
+        """Puts a call at the end of the queue, which was read just now: None, and nothing is written, unless nothing is in it and
+        nobody uses it. Returns the entry's index. Raises OSError.
+
+        All is written by one system call, in an order in which it may end anywhere. In 3.13 a number and an index belong together,
+        which is one piece, whose pages the kernel takes before it writes.
+        """
+        if not state.is_free or state.first != state.last:
+            return None
+        layout, index = self._layout, state.last
+        entry = struct.pack("<QQ", function, argument).ljust(layout.stride, b"\0")
+        place, following = layout.calls + index * layout.stride, struct.pack("<i", (index + 1) % layout.count)
+        pieces = [(place, entry), (layout.last, following), (layout.signal, _ONE)]
+        expected = [(layout.lock, state.data)]
+        if self._version == _313:
+            data = bytearray(state.data)
+            for at, new in pieces:
+                data[at - layout.lock : at - layout.lock + len(new)] = new
+            pieces = [(layout.signal, bytes(data[layout.signal - layout.lock :]))]
+        before, after = self._breaks()
+        others = [*([] if self._version == _313 else [(state.word(layout.lock), _FREE)]), *before]
+        is_put = self._image.write_unless_changed(
+            [*((self._base + at, each) for at, each in expected), *others],
+            [*((self._base + at, each) for at, each in pieces), after],
+        )
+        return index if is_put else None
+
+    def wake(self) -> None:
+        """Lets the main thread look again if it has forgotten that there are calls. Raises OSError."""
+        image, place = self._image, self._base + self._layout.signal
+        must_signal = self._version < _313 and not any(image.read(place, 4))
+        if must_signal or not self._is_broken():
+            before, after = self._breaks()
+            signal = [(place, _ONE)] if must_signal else []
+            image.write_unless_changed([*before, *((at, bytes(4)) for at, _ in signal)], [*signal, after])
+
+    def _is_broken(self) -> bool:
+        wanted = _CALLS_313 if self._version == _313 else 0xFF
+        return bool(self._image.read(self._breaker, 1)[0] & wanted)
+
+    def _breaks(self) -> tuple[list[tuple[int, bytes]], tuple[int, bytes]]:
+        """What must be in the breaker before, if others set bits of it, and what is then."""
+        if self._version < _313:
+            return [], (self._breaker, _ONE)
+        now = self._image.read(self._breaker, 1)
+        return [(self._breaker, now)], (self._breaker, bytes([now[0] | _CALLS_313]))
+
+
+class State:
+    """What was in the queue. ``first``, ``last``: indexes; ``is_free``: nobody had the lock."""
+
+    def __init__(self, layout: Layout, data: bytes) -> None:
+        self._layout, self.data = layout, data
+        self.first, self.last = self._number(layout.first), self._number(layout.last)
+        self.is_free = data[0] == 0
+
+    def _number(self, at: int) -> int:
+        return int.from_bytes(self.data[at - self._layout.lock :][:4], "little", signed=True)
+
+    def word(self, at: int) -> int:
+        """The eight bytes at this offset."""
+        return int.from_bytes(self.data[at - self._layout.lock :][:8], "little")
+
+    def is_plausible(self, version: int) -> bool:
+        """May this be such a queue?"""
+        layout, number = self._layout, self._number(self._layout.signal)
+        if not (0 <= self.first < layout.count and 0 <= self.last < layout.count):
+            return False
+        if version == _313:
+            most, at_once = self._number(layout.signal + 4), self._number(layout.signal + 8)
+            waiting = (self.last - self.first) % layout.count
+            return (
+                most == _MOST_313 and at_once == 0 and 0 <= number <= most and (not self.is_free or waiting == number)
+            )
+        lock = self.word(layout.lock)
+        return number in (0, 1) and lock % 8 == 0 and 1 << 16 <= lock < 1 << 47
+
+    def call(self, index: int) -> tuple[int, int]:
+        """Function and argument of an entry."""
+        at = self._layout.calls + index * self._layout.stride
+        return self.word(at), self.word(at + 8)
+
+    def waiting(self) -> list[int]:
+        """The indexes of the calls that wait."""
+        count = self._layout.count
+        return [(self.first + each) % count for each in range((self.last - self.first) % count)]
