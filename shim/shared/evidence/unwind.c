@@ -174,12 +174,15 @@ static bool advance(struct native_stack *stack, const struct frame_step *step, s
   return true;
 }
 
-void unwind_from(const struct unwind_registers *from, struct native_stack *out) {
+void unwind_from(const struct unwind_registers *from, struct native_stack *out) { unwind_noting(from, out, NULL); }
+
+void unwind_noting(const struct unwind_registers *from, struct native_stack *out, struct saved_registers *saved) {
   struct frame_step steps[2];
   int now = 0;
   out->count = out->gaps = out->skipped = out->searched = 0;
   out->end = UNWIND_LOST;
-  if (out->saved) out->saved->count = 0;
+  out->saved = saved;
+  if (saved) saved->count = 0;
   if (safe_read_refused()) return;
   for (int i = 0; i < DWARF_REGISTERS; i++) steps[0].registers.value[i] = from->value[i];
   steps[0].registers.known = from->known;

@@ -62,6 +62,8 @@ static ALWAYS_INLINE void unwind_registers_here(struct unwind_registers *out) {
 /* Unwinds from the instruction that the registers name to the bytecode loop; out->window must have begun. Without
  * process_vm_readv it finds no frame, since any address in a stack or a table may be wrong. Context: signal. */
 void unwind_from(const struct unwind_registers *from, struct native_stack *out);
+/* The same, and stores where the functions have saved registers. */
+void unwind_noting(const struct unwind_registers *from, struct native_stack *out, struct saved_registers *saved);
 
 #pragma GCC visibility pop
 

@@ -22,7 +22,7 @@
 static const struct remote_images *current; /* of the process that is read */
 static struct python_symbols *in_use;       /* which python_symbols is a copy of */
 static struct saved_registers saved;
-static struct native_stack stack = {.saved = &saved};
+static struct native_stack stack;
 static struct scratch scratch;
 
 /* ---- the images, as the unwinder asks for them ---- */
@@ -116,7 +116,7 @@ bool sampled_evidence(struct remote_images *images, struct sampled_code *code, p
   use(images, code->symbols);
   memcpy(registers.value, sample->value, sizeof registers.value);
   begin_stack(sample);
-  unwind_from(&registers, &stack);
+  unwind_noting(&registers, &stack, &saved);
   evidence_of(&registers, &stack, thread, &scratch, out);
   return true;
 }
