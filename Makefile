@@ -194,6 +194,8 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/unbiased.py
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/unbiased.py --phases 16
 	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/sending.py
+	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/turned_on.py
+	PYTHONPATH=benchmarks:. $(BIN)/python benchmarks/always_on/turned_on.py --attached
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/long_recording.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/growth.py
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/long/two_days.py

@@ -2,7 +2,8 @@
 
 ``pyperf_loop.py RESULT ITERATIONS run_benchmark.py [ARGS...]``: a stand-in for the module ``pyperf`` collects the
 functions that the benchmark would have timed; then they run in turn, ITERATIONS times, and the seconds and the
-CPU seconds that they took go to the file RESULT as JSON. With 0 iterations they run until 2 seconds have passed, and RESULT says how often that was.
+CPU seconds that they took go to the file RESULT as JSON. With 0 iterations they run until 2 seconds have passed, and RESULT says how often that was; with -1 they run for ever, and
+RESULT gets a line for each: when it began (perf_counter), its seconds and CPU seconds.
 """
 
 import argparse
@@ -51,12 +52,23 @@ def stand_in():
     return module
 
 
+def tell_for_ever(result):
+    with result.open("w") as file:
+        while True:
+            start, start_cpu = time.perf_counter(), time.process_time()
+            for body in BODIES:
+                body()
+            print(start, time.perf_counter() - start, time.process_time() - start_cpu, file=file, flush=True)
+
+
 def main():
     result, iterations = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     sys.argv = sys.argv[3:]
     sys.modules["pyperf"] = stand_in()
     sys.path.insert(0, str(pathlib.Path(sys.argv[0]).parent))
     runpy.run_path(sys.argv[0], run_name="__main__")
+    if iterations < 0:
+        tell_for_ever(result)
     done, body_s, start, start_cpu = 0, 0.0, time.perf_counter(), time.process_time()
     while done < iterations or (iterations == 0 and time.perf_counter() - start < 2):
         body_s += sum(body() for body in BODIES)

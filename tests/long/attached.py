@@ -31,7 +31,7 @@ Figures = dict[str, list[float]]
 LENGTHS_US = (20, 200, 2000)
 KINDS = ("zlib", "hashlib", "sorted", "numpy", "min")
 #: Of each pair of kind and length.
-SECONDS = "1"
+SECONDS = "3"
 #: The function of timed_functions.py that is a system call.
 CALL = "zeros"
 

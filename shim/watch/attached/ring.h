@@ -11,8 +11,8 @@
 /* What a sample contains; ring_read expects just that. */
 #define RING_SAMPLE                                                                                                    \
   (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
-#define RING_STACK_BYTES 4096 /* of the user stack, in each sample */
-#define RING_PAGES 8          /* for records */
+#define RING_STACK_BYTES 8192 /* of the user stack, in each sample: list.sort() alone takes 4 KiB of it */
+#define RING_PAGES 16         /* for records */
 
 struct ring {
   struct perf_event_mmap_page *page; /* its positions; the kernel writes data_head */

@@ -70,13 +70,15 @@ static int32_t unit_in_loop(struct bytecode code, const struct ring_sample *samp
   return found;
 }
 
-/* What the loop has called has saved the register, or else the first function inwards that uses it. */
+/* What the loop has called has saved the register, or else the first function inwards that uses it. -2 = it has saved several such
+ * words: on 3.11.7, one of them is that of the instruction that runs, and the other one is old. */
 static int32_t unit_saved(struct bytecode code, const struct ring_sample *sample, const struct saved_registers *saved) {
   int32_t found = -1;
-  for (int i = saved->count - 1; i >= 0 && found < 0; i--) {
+  for (int i = saved->count - 1; i >= 0 && found == -1; i--) {
     for (uintptr_t at = saved->of[i].low; at < saved->of[i].high; at += sizeof *sample->stack) {
       size_t word = (at - sample->value[DWARF_STACK]) / sizeof *sample->stack;
-      if (word < sample->stack_words) found = later(found, unit_before(code.at, code.units, sample->stack[word]));
+      int32_t unit = word < sample->stack_words ? unit_before(code.at, code.units, sample->stack[word]) : -1;
+      if (unit >= 0 && unit != found) found = found == -1 || unit == found + 1 ? unit : -2;
     }
   }
   return found;
@@ -101,7 +103,7 @@ static int32_t unit_of_call(struct bytecode code, const struct ring_sample *samp
   static const uint8_t kept[] = {DWARF_EXTRA, DWARF_FRAME, 12, 13, 14, 15};
   const struct saved_registers *saved = sampled_saved();
   int32_t found = saved ? unit_saved(code, sample, saved) : unit_searched(code, sample, frame), unit;
-  if (saved && found >= 0) return found;
+  if (saved && found != -1) return found;
   for (size_t i = 0; i < sizeof kept && found >= -1; i++) {
     if ((unit = unit_before(code.at, code.units, sample->value[kept[i]])) < 0 || unit == found) continue;
     found = found < 0 ? unit : -2;
