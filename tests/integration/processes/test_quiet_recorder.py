@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from tests.support.paths import PATIENCE_S
@@ -38,7 +39,7 @@ def test_a_program_that_only_computes_is_left_alone(tmp_path: Path) -> None:
     out, err = recorder.communicate(timeout=PATIENCE_S)
     assert (recorder.returncode, out) == (0, b""), err
     # On a busy machine the program may wait for a page now and then, so the quietest half second counts.
-    looks = min(later["watcher"] - earlier["watcher"] for earlier, later in zip(counts, counts[1:], strict=False))
-    turns = min(later["main"] - earlier["main"] for earlier, later in zip(counts, counts[1:], strict=False))
+    looks = min(later["watcher"] - earlier["watcher"] for earlier, later in pairwise(counts))
+    turns = min(later["main"] - earlier["main"] for earlier, later in pairwise(counts))
     assert 0 < looks <= 30
     assert 0 < turns <= 7
