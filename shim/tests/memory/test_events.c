@@ -1,5 +1,8 @@
 /* events.c: what is written for an allocation and a free, and when a record ends. live.c: the blocks of pools, which are
  * followed in the shadow of the heap. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "formats/spool/spool.h"
 #include "inside/accounts/live.h"
 #include "inside/accounts/shadow.h"
@@ -130,9 +133,16 @@ static void test_blocks_of_pools_are_found_by_their_addresses(void) {
   check(live_add(other, &in_table) && live_take(other, &sample) && sample.id == 13 && !sample.pooled);
   check(!live_forget_pieces(pool, pool + PIECE_BYTES)); /* nothing in it is followed any more */
   check(add(14, 0x52) && is_watched());
-  live_postfork_child();
-  check(!live_pooled(block) && !live_take(block, &sample));
-  check(add(15, 0x52) && is_watched());
+  pid_t child = fork();
+  if (!child) {
+    live_postfork_child();
+    check(!live_pooled(block) && !live_take(block, &sample));
+    check(add(15, 0x52) && is_watched());
+    _exit(0);
+  }
+  int status;
+  check(child > 0 && waitpid(child, &status, 0) == child && !status);
+  check(live_pooled(block) && live_take(block, &sample));
   live_release();
   check(!live_pooled(block) && live_init(4096) && add(17, 0x52) && live_pooled(block));
 }

@@ -158,13 +158,16 @@ static bool begin(struct attached_thread *thread, struct thread_event *event) {
 }
 
 void events_open(struct attached_thread *thread) {
+  errno = 0;
   struct thread_event *event = has_room() && prepare() ? calloc(1, sizeof *event) : NULL;
   if (event && begin(thread, event)) {
     thread->event = event;
     if (!count++) hurry();
     return;
   }
+  bool has_ended = errno == ESRCH;
   free(event);
+  if (has_ended) return;
   if (!thread->process->polled) loss_add(LOSS_attached_polled);
   thread->process->polled = true;
 }
