@@ -98,8 +98,8 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "exact_cost",
         "info",
-        "milliseconds of the program's CPU time went into recording every allocation (--alloc-interval 1); they are in the "
-        "CPU time of the lines that allocate and free",
+        "milliseconds of the program's CPU time went into the recorder's library, most of them into recording every allocation "
+        "(--alloc-interval 1); they are in the CPU time of the lines that allocate and free",
     ),
     Loss(
         "never_resumed",

@@ -35,8 +35,9 @@ class SpoolFile:
 
     ``path``: where it was created (the folder is renamed later); ``header``: its live header (cffi, ``struct spool_header
     *``); ``chunks``: how many chunks fit; ``full_ahead``: how many are offered ahead; ``in_use``: the offer of each chunk
-    that a process has taken, by index; ``failures``: how often no disk space was available; ``free_bytes``: of the disk, when
-    chunks were last allocated. The offers are kept here too, because a program that writes to wrong addresses may damage the ring in the spool.
+    that a process has taken, by index; ``failures``: how often no disk space was available; ``free_bytes``: of the disk,
+    when chunks were last allocated. The offers are kept here too, because a program that writes to wrong addresses may
+    damage the ring in the spool.
     Invariants: taken <= offered; every chunk below ``header.chunks_used`` has disk space and is offered, in use or free.
     """
 

@@ -187,7 +187,7 @@ def other_calls(seconds):
         nonlocal added
         while time.monotonic() < end:
             added += ctypes.pythonapi.Py_AddPendingCall(call, None) == 0
-            time.sleep(0.01)
+            time.sleep(0.04)
 
     thread = threading.Thread(target=add)
     thread.start()

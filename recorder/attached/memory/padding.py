@@ -18,7 +18,7 @@ from .script import MARK
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _WRITABLE = 2
 _TIME_LIMIT_S = 2.0
-#: The loader of glibc allocates behind its own data, and that of musl behind those of all libraries.
+#: The loader of glibc allocates behind its own data, and that of musl behind those of all libraries, so only glibc is asked.
 _GLIBC = re.compile(rb"libc(-2\.\d+)?\.so(\.6)?")
 _NAME = re.compile(rb"libpython3.*|libm(-2\.\d+)?\.so(\.6)?|libc(-2\.\d+)?\.so(\.6)?")
 
@@ -38,14 +38,17 @@ def paddings_of(image: Image) -> Iterator[Padding]:
     for each in mappings_of(image.pid):
         if each.offset == 0:
             first.setdefault(each.inode, each)
-    if not any(_GLIBC.fullmatch(_name(each)) for each in first.values()):
-        return
     executable = os.stat(f"/proc/{reader_of(image.pid)}/exe").st_ino  # noqa: PTH116
     for each in first.values():
         if each.inode == executable or _NAME.fullmatch(_name(each)):
             with suppress(OSError, ValueError):
                 if (found := _of_file(image, each)) is not None:
                     yield found
+
+
+def has_glibc(pid: int) -> bool:
+    """Does the process have it? Raises OSError."""
+    return any(_GLIBC.fullmatch(_name(each)) for each in mappings_of(pid))
 
 
 def _name(mapping: Mapping) -> bytes:

@@ -14,7 +14,7 @@ from ...convert.native.elf import ElfFile
 from ...errors import SetupError
 from ..facts import mappings_of
 from .image import Image
-from .padding import paddings_of
+from .padding import has_glibc, paddings_of
 from .queue import LAYOUTS, Queue, State
 from .script import text_for
 
@@ -22,6 +22,8 @@ __all__ = ["LAYOUTS", "PendingCall", "refusal"]
 
 _POLL_S = 0.002
 _TIME_LIMIT_S = 2.0
+#: Nobody has added a call for so long before ours is added.
+_QUIET_S = 0.02
 _CALL, _TEXT = "scalene_attached_call", "scalene_attached_text"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -43,7 +45,8 @@ class PendingCall:
         """Raises OSError, ValueError, SetupError."""
         self._image, self._library, self._queue = image, library, Queue(image)
         self._call: _Call | None = None
-        self._lock = os.open(f"/proc/{image.pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        # Only who may read the process may open this file, so nobody else can take the lock.
+        self._lock = os.open(f"/proc/{image.pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -88,9 +91,12 @@ class PendingCall:
 
     def _put(self, call: _Call, end_s: float) -> int | None:
         """The index of the call in the queue, which may be there from before; None = something else was in it all the time."""
+        places, since_s = None, 0.0
         while True:
             state = self._queue.read()
-            if (index := _found(state, call)) is None:
+            if (state.first, state.last) != places:
+                places, since_s = (state.first, state.last), time.monotonic()
+            if (index := _found(state, call)) is None and time.monotonic() >= since_s + _QUIET_S:
                 index = self._queue.put(state, call.function, call.argument)
             if index is not None or time.monotonic() > end_s:
                 return index
@@ -145,6 +151,8 @@ def refusal(image: Image) -> str | None:
     """Why no call can be made in the process; None if it can. Raises OSError."""
     if not image.python.run_text:
         return "its interpreter does not export PyRun_SimpleString"
+    if not has_glibc(image.pid):
+        return "its C library is not glibc"
     try:
         Queue(image)
     except ValueError as error:

@@ -13,6 +13,7 @@ _312, _313 = 0x30C, 0x30D
 #: Free is a semaphore (glibc's sem_t, which PyThread_type_lock leads to) of the value 1 that nobody waits for.
 _FREE = struct.pack("<Q", 1)
 _LARGEST_LIMIT = 1 << 30
+_READS = 20
 _ONE = struct.pack("<i", 1)
 
 
@@ -92,9 +93,11 @@ class Queue:
         """What is in it now. Raises OSError, ValueError."""
         image, layout = self._image, self._layout
         start, end = layout.lock, layout.last + 4
-        data = image.read(self._base + start, end - start)
-        state = State(layout, data)
-        if not state.is_plausible(self._version):
+        for _ in range(_READS):  # a call may be added or taken while it is read
+            state = State(layout, image.read(self._base + start, end - start))
+            if state.is_plausible(self._version):
+                break
+        else:
             raise ValueError("the layout of its interpreter is unknown")
         if self._version < _313:
             state.is_free = image.read(state.word(layout.lock), 8) == _FREE
@@ -111,8 +114,9 @@ class Queue:
             return None
         layout, index = self._layout, state.last
         entry = struct.pack("<QQ", function, argument).ljust(layout.stride, b"\0")
-        place, following = layout.calls + index * layout.stride, struct.pack("<i", (index + 1) % layout.count)
-        pieces = [(place, entry), (layout.last, following), (layout.signal, _ONE)]
+        # Both indexes: what others have added and made since the look must not be made again.
+        place, indexes = layout.calls + index * layout.stride, struct.pack("<ii", index, (index + 1) % layout.count)
+        pieces = [(place, entry), (layout.first, indexes), (layout.signal, _ONE)]
         expected = [(layout.lock, state.data)]
         if self._version == _313:
             data = bytearray(state.data)

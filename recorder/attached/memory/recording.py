@@ -93,6 +93,8 @@ class AttachedMemory:
             return _refused(self._pid, reason)
         if result == "done":
             return None
+        if not self._is_on:
+            self._injector.close()
         return _silent(self._pid) if result is None else _refused(self._pid, _MISSING.get(result, result))
 
     def stop(self) -> None:

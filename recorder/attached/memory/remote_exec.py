@@ -37,6 +37,7 @@ class RemoteExec:
 
     def __init__(self, image: Image, folder: HeldFolder, library: Path) -> None:
         self._image, self._folder, self._library = image, folder, library
+        self._script: Path | None = None
 
     def needs_library(self) -> bool:
         """Must the library be loaded by a command of its own? No: each script does."""
@@ -44,18 +45,19 @@ class RemoteExec:
 
     def ask(self, result: Path, command: str, patience_s: float) -> bool:
         """Lets the library carry out a command, whose result goes to the file ``result`` in the folder. Returns whether the script
-        is run; if not, the request is withdrawn. Raises OSError, SetupError."""
+        is run; if not, the request is withdrawn. Raises OSError, SetupError. Call :meth:`finish` when there is a result: the
+        interpreter says that it runs the script before it opens it."""
         name = result.with_suffix(".py").name
-        own = self._folder.path / name
-        try:
-            own.write_text(script_for(self._library, result, command), "ascii")
-            return self._ask(self._place(), self._folder.name_for_others() / name, patience_s)
-        finally:
-            with suppress(OSError):
-                own.unlink()
+        self._script = own = self._folder.path / name
+        own.write_text(script_for(self._library, result, command), "ascii")
+        return self._ask(self._place(), self._folder.name_for_others() / name, patience_s)
 
     def finish(self) -> None:
-        """Nothing remains in the process."""
+        """Removes the script. Nothing remains in the process."""
+        script, self._script = self._script, None
+        if script:
+            with suppress(OSError):
+                script.unlink()
 
     def close(self) -> None:
         """Nothing is held."""

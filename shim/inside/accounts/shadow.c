@@ -51,10 +51,11 @@ static bool has_limit(void) {
   return space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
 }
 
-/* Returns the memory that `place` points to, which it makes if there is none yet. */
-static void *make(_Atomic uintptr_t *place, size_t bytes) {
+/* Returns the memory that `place` points to, which it makes if there is none yet. `wipes`: it is empty in forked children. */
+static void *make(_Atomic uintptr_t *place, size_t bytes, bool wipes) {
   uintptr_t there = atomic_load(place), made = there ? 0 : (uintptr_t)map_zeros(bytes);
   if (!made) return (void *)there;
+  if (wipes && syscall(SYS_madvise, made, bytes, (long)MADV_WIPEONFORK)) atomic_store(&is_inherited, true);
   if (atomic_compare_exchange_strong(place, &there, made)) return (void *)made;
   syscall(SYS_munmap, made, bytes);
   return (void *)there;
@@ -62,10 +63,9 @@ static void *make(_Atomic uintptr_t *place, size_t bytes) {
 
 static struct cell *make_in(uintptr_t number) {
   atomic_store(&in_use, true);
-  _Atomic uintptr_t *leaf = has_limit() ? NULL : make(&root[number / LEAF_CELLS], LEAF_BYTES);
-  struct cell *cell = leaf ? make(&leaf[number % LEAF_CELLS], sizeof *cell) : NULL;
+  _Atomic uintptr_t *leaf = has_limit() ? NULL : make(&root[number / LEAF_CELLS], LEAF_BYTES, false);
+  struct cell *cell = leaf ? make(&leaf[number % LEAF_CELLS], sizeof *cell, true) : NULL;
   if (!cell) atomic_store(&refused, true); /* asking again would cost system calls each time */
-  if (cell && syscall(SYS_madvise, cell, sizeof *cell, (long)MADV_WIPEONFORK)) atomic_store(&is_inherited, true);
   return cell;
 }
 

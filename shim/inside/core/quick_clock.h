@@ -1,4 +1,4 @@
-/* The clock for a thread that asks for the time very often, while every allocation is recorded. */
+/* The clock for a thread that may ask for the time very often: of each allocation. */
 #ifndef SCALENE_TRACE_CORE_QUICK_CLOCK_H
 #define SCALENE_TRACE_CORE_QUICK_CLOCK_H
 
@@ -23,9 +23,13 @@ int64_t quick_clock_read(struct quick_clock *q);
  * Context: signal. */
 static inline int64_t quick_clock_ns(void) {
   struct quick_clock *q = &quick_clock;
-  uint64_t passed = arch_ticks() - q->ticks;
-  if (unlikely(passed >= q->valid)) return quick_clock_read(q);
-  int64_t now_ns = q->ns + (int64_t)(passed * q->rate >> 32);
+  uint64_t ticks = q->ticks, valid = q->valid;
+  int64_t ns = q->ns;
+  atomic_signal_fence(memory_order_seq_cst);
+  uint64_t passed = arch_ticks() - ticks;
+  if (unlikely(passed >= valid || q->ticks != ticks))
+    return quick_clock_read(q); /* a handler may have read the clock */
+  int64_t now_ns = ns + (int64_t)(passed * q->rate >> 32);
   return q->last_ns = now_ns > q->last_ns ? now_ns : q->last_ns;
 }
 

@@ -2,8 +2,9 @@
 #ifndef SCALENE_TRACE_SEALED_LASTING_H
 #define SCALENE_TRACE_SEALED_LASTING_H
 
-/* The library for processes that run already (inside/attached) exports what the recorder has called: other calls are led to it. LASTING marks what must
- * outlive the time between two recordings of one process: calls that come late still use it. */
+/* The library for processes that run already (inside/attached) exports only functions and a text that the recorder uses; calls of
+ * malloc are led to it. LASTING marks what must outlive the time between two recordings of one process: calls that come late
+ * still use it. */
 #ifdef SHIM_ATTACHED
 #define IS_ATTACHED 1
 #define EXPORT __attribute__((visibility("hidden")))

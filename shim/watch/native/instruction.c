@@ -74,10 +74,11 @@ static int32_t unit_in_loop(struct bytecode code, const struct ring_sample *samp
  * words: on 3.11.7, one of them is that of the instruction that runs, and the other one is old. */
 static int32_t unit_saved(struct bytecode code, const struct ring_sample *sample, const struct saved_registers *saved) {
   int32_t found = -1;
+  uintptr_t start = sample->value[DWARF_STACK], end = start + sample->stack_words * sizeof *sample->stack;
   for (int i = saved->count - 1; i >= 0 && found == -1; i--) {
-    for (uintptr_t at = saved->of[i].low; at < saved->of[i].high; at += sizeof *sample->stack) {
-      size_t word = (at - sample->value[DWARF_STACK]) / sizeof *sample->stack;
-      int32_t unit = word < sample->stack_words ? unit_before(code.at, code.units, sample->stack[word]) : -1;
+    uintptr_t low = saved->of[i].low, high = saved->of[i].high < end ? saved->of[i].high : end;
+    for (uintptr_t at = low > start ? low : start; at < high; at += sizeof *sample->stack) {
+      int32_t unit = unit_before(code.at, code.units, sample->stack[(at - start) / sizeof *sample->stack]);
       if (unit >= 0 && unit != found) found = found == -1 || unit == found + 1 ? unit : -2;
     }
   }

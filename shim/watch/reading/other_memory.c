@@ -12,7 +12,7 @@
 
 /* Writes pieces to the process, one after the other, unless what is in it has changed. `places` has an address and a size for
  * each piece, first of `compared` ones, whose `expected` bytes follow each other, then of `written` ones, with `data`. Returns 0;
- * 1 = something has changed, and nothing was written; -1 with errno. Between the look and the write, one or two microseconds
+ * 1 = something has changed, or may have, and nothing was written; -1 with errno. Between the look and the write, one or two microseconds
  * go by: it begins a time slice, and is repeated if it was interrupted. */
 EXPORT int scalene_write_unless_changed(pid_t pid, const uint64_t *places, int compared, const char *expected,
                                         int written, char *data) {
@@ -27,7 +27,8 @@ EXPORT int scalene_write_unless_changed(pid_t pid, const uint64_t *places, int c
   }
   if (bytes[0] > sizeof now) return -1;
   struct iovec look = {now, bytes[0]}, write = {data, bytes[1]};
-  for (int i = 0; compared && i < MOST_LOOKS; i++) {
+  for (int i = 0; compared; i++) {
+    if (i == MOST_LOOKS) return 1;
     sched_yield();
     int64_t began_ns = clock_now_ns();
     if (process_vm_readv(pid, &look, 1, piece, (unsigned long)compared, 0) != (ssize_t)bytes[0]) return -1;

@@ -90,6 +90,7 @@ def test_chunks_with_every_allocation_stay_longer_and_are_not_compressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drain_module, "FEWEST_EXACT_CHUNKS", fewest := drain_module.FEWEST_CHUNKS + 10)
+    monkeypatch.setattr(drain_module, "_PLENTY_BYTES", 0)
     space = SpoolFile(tmp_path / "spool", Settings(alloc_interval_bytes=1))
     space.offer_ahead()
     drain, writer = Drain(space, tmp_path / "spool"), Writer(space)
