@@ -265,7 +265,7 @@ def running(**more: Any) -> Any:
     session.__dict__.update({name: MagicMock() for name in ("_prepared", "_drain", "_rss", "_header", "_budget")})
     now_s, never_s = time.monotonic(), float("inf")
     session.__dict__.update(
-        _early_end=None, _end_s=never_s, _snapshot_s=never_s, _taken=0, _turned_s=now_s, _noticed_s=0.0
+        _early_end=None, _end_s=never_s, _snapshot_s=never_s, _taken=0, _turned_s=now_s, _noticed_s=0.0, _whole_s=0.0
     )
     session.__dict__.update(
         _rotation=None, _begun=None, _spending=None, _cycle=Cycle("", lambda: (1_000.0, 1.0), now_s, lambda: 0.5)
@@ -280,7 +280,7 @@ def test_turns_are_far_apart_unless_something_is_to_happen() -> None:
     assert session.turn() == 0.5
     assert running(_end_s=time.monotonic() + 0.1).turn() <= 0.1
     session._prepared.rights = MagicMock()
-    session._rss.started.return_value = [7]
+    session._rss.started.return_value, session._whole_s = [7], 0.0
     assert session.turn() == 0.05, "a new process may soon give up its rights"
     session._rss.started.return_value, session._noticed_s = [], time.monotonic() - 1.0
     assert session.turn() == 0.5

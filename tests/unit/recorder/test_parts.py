@@ -383,7 +383,9 @@ def test_the_header_says_what_was_asked_for(tmp_path):
     header = made.header
     assert header.magic == C["SPOOL_MAGIC"] and header.version == C["SPOOL_VERSION"]
     as_root = ("RIGHTS",) if os.geteuid() == 0 else ()
-    assert header.features == sum(C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY", *as_root))
+    assert header.features == sum(
+        C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY", "EVENTS", *as_root)
+    )
     assert header.alloc_interval_bytes == 0
     assert header.cpu_interval_ns == 1_234_567 and header.recorder_pid == os.getpid()
     assert abs(header.start_mono_ns - time.monotonic_ns()) < 10**9

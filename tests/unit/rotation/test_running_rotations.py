@@ -65,7 +65,7 @@ def test_a_rotation_that_raises_stops_neither_the_recorder_nor_its_other_work() 
         name: MagicMock() for name in ("_prepared", "_commands", "_drain", "_rss", "_rotation", "_header", "_snapshots")
     }
     session.__dict__.update(parts, _early_end=None, _end_s=float("inf"), _snapshot_s=0.0, _taken=0, _turned_s=0.0)
-    session.__dict__.update(_cycle=None, _budget=None, _spending=None, _noticed_s=0.0)
+    session.__dict__.update(_cycle=None, _budget=None, _spending=None, _noticed_s=0.0, _whole_s=0.0)
     parts["_rotation"].turn.side_effect = ValueError
     parts["_prepared"].space.full_ahead = 1
     session.turn()
