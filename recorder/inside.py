@@ -30,8 +30,15 @@ if TYPE_CHECKING:
 
 #: How long a recorder that this process runs under may take for an answer.
 _ANSWER_US = 1_000_000
-#: Options that name another process, recording or output.
-_REFUSED = ("--pid", "--output", "--control", "--recover", "--doctor", "--rotate", "--keep")
+#: Options that name another process, recording or output, or print something instead; and those that are for a program that the
+#: recorder starts, or for memory, which is not recorded from here.
+_REFUSED = (
+    *("--pid", "--output", "--control", "--recover", "--doctor", "--json"),
+    *("--rotate", "--keep", "--spool", "--spool-limit"),
+    *("--help", "--version", "--install-completion", "--show-completion"),
+    *("--python", "--cpu-engine", "--cpu-budget", "--native-alloc", "--copy-threshold", "--no-copy", "--no-wait"),
+    *("--memory", "--no-memory", "--memory-threshold", "--alloc-interval"),
+)
 
 
 class _Held(Shared):

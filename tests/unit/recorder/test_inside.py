@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scalene_trace.cli.record.command import _NEEDS_THE_SHIM, _OF_MEMORY
+from scalene_trace.cli.record.options import OPTIONS
 from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.recorder import api, inside, own_recorder
 from scalene_trace.recorder.api import exchange
@@ -20,6 +22,28 @@ from scalene_trace.recorder.control.server import LONGEST_LINE_BYTES
 from scalene_trace.recorder.folder.files import MARKS_NAME
 from scalene_trace.recorder.folder.marks import read_marks
 from tests.support.fuzz_targets import controlled
+
+#: Options that a program may give for a recording of itself.
+GIVEN_INSIDE = {
+    *("--cpu-interval", "--gpu-interval", "--no-gpu", "--children", "--no-children", "--duration", "--label"),
+    *("--sample", "--no-source", "--with-sources", "--no-argv", "--snapshot-every", "--pause-at-start", "--verbose"),
+}
+OF_TYPER = {"--help", "--version", "--install-completion", "--show-completion"}
+REFUSED = sorted({*_NEEDS_THE_SHIM, *_OF_MEMORY, *OF_TYPER, "--pid", "--memory", "--doctor", "-o"})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_option_that_a_program_cannot_give_is_refused_with_its_name(name: str) -> None:
+    for word in (name, f"{name}=1"):
+        with pytest.raises(ValueError, match=f"^the option {word} cannot be given here"):
+            inside._words_of(["--cpu-interval", "1ms", word])
+
+
+def test_each_option_is_refused_or_given_to_the_recorder() -> None:
+    names = {name for each in OPTIONS for name in (each.name, each.off_name) if name}
+    assert names | OF_TYPER == GIVEN_INSIDE | set(inside._REFUSED)
+    assert not GIVEN_INSIDE & set(inside._REFUSED)
+    assert inside._words_of(sorted(GIVEN_INSIDE)) == sorted(GIVEN_INSIDE)
 
 
 @pytest.mark.parametrize("has_pipe", [True, False])
