@@ -203,6 +203,23 @@ def replace_arenas():
         [bytearray(size) for _ in range(10)]
 
 
+def become_nobody():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def change_root():
+    KEPT.append(os.open("/", os.O_RDONLY))
+    os.chroot("/dev")
+
+
+def change_root_back():
+    os.fchdir(KEPT[-1])
+    os.chroot(".")
+    os.close(KEPT.pop())
+
+
 def threads_now():
     """The kernel still has a thread for a moment after it was joined."""
     time.sleep(0.01)
@@ -242,6 +259,9 @@ WORDS = {
     "hold for a second": lambda: hold(1),
     "release": release,
     "interrupted": interrupted,
+    "nobody": become_nobody,
+    "root": change_root,
+    "root again": change_root_back,
     "refuse": lambda: sys.addaudithook(refuse),
     "trace": tracemalloc.start,
     "trace no more": tracemalloc.stop,

@@ -74,19 +74,32 @@ class AttachedMemory:
         """Runs it again while something is missing that soon will be there. Raises OSError, SetupError."""
         end_s, result = time.monotonic() + patience_s, None
         while (left_s := end_s - time.monotonic()) > 0:
-            result = self._injector.run(command, left_s)
+            result = self._ask(command, left_s)
             if result not in _AGAIN:
                 break
             time.sleep(_RETRY_S)
         return result
+
+    def _ask(self, command: str, patience_s: float) -> str | None:
+        """Runs a command, unless the process can open no script and no file for the result any more: its interpreter would print
+        that. Raises OSError, SetupError."""
+        reason = _refusal_of_access(self._pid) or _refusal_of_folder(self._pid, self._folder)
+        if reason:
+            raise SetupError(_refused(self._pid, reason))
+        return self._injector.run(command, patience_s)
 
     def start(self, patience_s: float = _START_S) -> str | None:
         """Begins the recording. Call it when the watcher runs. Returns why that failed, None = it has begun."""
         reason, result = _filter_of(self._pid), None
         if reason:
             return _refused(self._pid, reason)
-        with suppress(OSError, ValueError, SetupError):
+        try:
             result = self._run(f"start {self._folder.name_for_others() / SPOOL_NAME}", patience_s)
+        except SetupError as error:
+            self._injector.close()
+            return str(error)
+        except (OSError, ValueError):  # it has ended, or called exec
+            pass
         self._is_on = result in ("done", UNANSWERED)
         if result == "done" and (reason := _filter_of(self._pid)):  # set since then, before the library could see it
             self.stop()
@@ -98,14 +111,14 @@ class AttachedMemory:
         return _silent(self._pid) if result is None else _refused(self._pid, _MISSING.get(result, result))
 
     def stop(self) -> None:
-        """Ends it and puts everything in the process back. Where the main thread runs no Python code, or another thread has the
-        loader's lock, the library does that itself when memory is next allocated."""
+        """Ends it and puts everything in the process back. Where the main thread runs no Python code, another thread has the
+        loader's lock, or the process has become another user (or called chroot), the library does that itself when memory is next allocated."""
         if not self._is_on:
             return
         self._is_on = False
         end_s = time.monotonic() + _LOADER_S
         with suppress(OSError, ValueError, SetupError):  # it has ended, or called exec
-            while self._injector.run("stop", _STOP_S) in _AGAIN and time.monotonic() < end_s:
+            while self._ask("stop", _STOP_S) in _AGAIN and time.monotonic() < end_s:
                 time.sleep(_RETRY_S)
         self._injector.close()
 
@@ -120,12 +133,19 @@ def _injector(pid: int, folder: HeldFolder) -> Injector:
     return Injector(pid, life, python, folder, attached_library())
 
 
-def _refusal_of_process(pid: int) -> str | None:
+def _refusal_of_access(pid: int) -> str | None:
+    """Where it may not open what the recorder has made, or would not find it. Raises OSError."""
     identity, own = read_identity(pid), read_identity("self")
     if identity is None or own is None or identity.user != own.user:
         return "it belongs to another user, who cannot write into the recording"
     if not os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/")):  # noqa: PTH116
         return "it has another root folder (chroot), where the recording is not found"
+    return None
+
+
+def _refusal_of_process(pid: int) -> str | None:
+    if reason := _refusal_of_access(pid):
+        return reason
     if any(each.path.endswith(f"/{LIBRARY_NAME}".encode()) for each in mappings_of(pid)):
         return "it was started by scalene-record, whose recording has its memory"
     return _filter_of(pid)

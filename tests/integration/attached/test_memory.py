@@ -3,6 +3,7 @@ everything in it is put back."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,20 @@ import pytest
 
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.observed_program import Attached, Observed, attached, observed, until
-from tests.support.recording import analyze, figure, line_of, lines_of, losses, report, rows, run, target, tool
+from tests.support.paths import PATIENCE_S
+from tests.support.recording import (
+    Finished,
+    analyze,
+    figure,
+    line_of,
+    lines_of,
+    losses,
+    report,
+    rows,
+    run,
+    target,
+    tool,
+)
 
 FILE = target("allocating")
 LEAK, ARRAY, SMALL, SLOW = (line_of("allocating", mark) for mark in ("leak", "array", "small", "slow"))
@@ -218,6 +232,25 @@ def test_handlers_that_raise_in_the_script(of: Interpreter, tmp_path: Path) -> N
         seen = program.tell("interrupted")
         assert seen["arrived"] == seen["caught"] > 0
         assert program.quit() == (7, b"as ever\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(("away", "back"), [("nobody", "pid"), ("root", "root again")])
+@in_both_ways
+def test_a_program_that_becomes_another_user(of: Interpreter, away: str, back: str, tmp_path: Path) -> None:
+    """It cannot open a script that is to end the recording, so it is not asked, and ends it itself."""
+    with observed([str(of.path), "-Wignore", str(FILE)], stderr=subprocess.PIPE) as program:
+        expected, before = program.tell("threads"), program.tell("state")
+        with recorded(tmp_path / "t.parquet", program.pid, "--alloc-interval", "1") as recorder:
+            program.tell("leak", "array", away)
+            assert recorder.stop() == Finished(0, b"", b"")
+        program.tell(back)
+        until(lambda: program.tell("churn") and left_behind(before, program.tell("state")) == {})
+        assert program.tell("threads") == expected
+        assert program.process.communicate(b"quit\n", timeout=PATIENCE_S) == (b"as ever\n", b"")
+    found = report(tmp_path / "t.parquet")
+    assert alive(found, LEAK) == pytest.approx(2000 * 9_973, rel=0.02)
+    assert growth(found, ARRAY) == pytest.approx(100_000_007, rel=0.01)
 
 
 def refused(folder: Path, pid: int) -> str:
