@@ -22,7 +22,7 @@ _RETRY_S = 0.01
 #: How long the end waits for the loader's lock. Without it, the library ends the recording itself when memory is next allocated.
 _LOADER_S = 1.0
 _DORMANT = "To record its memory, start it with scalene-record --pause-at-start"
-#: What the library answers (shim/inside/attached/attached.c), and what it means.
+#: What the library answers (shim/inside/attached/attached.c, calls.c), and what it means.
 _MISSING = {
     "allocator": "it uses another malloc than libc's, or runs under valgrind",
     "layout": "its interpreter's build is unknown",

@@ -10,6 +10,12 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Begins a recording into the spool at `path`; null = it is only checked whether that is possible. Returns what is missing, null =
+ * nothing. The caller has the GIL. Context: normal. */
+const char *attached_start(const char *path);
+/* Ends it, as attached_leave, with what the calling thread has not written yet. Returns why that was not done, null = it was.
+ * The caller has the GIL. Context: normal. */
+const char *attached_stop(void);
 /* Ends the recording of this process: gives up the spool and puts back slots, and with the GIL, Python's allocators (else
  * the next stop in them does). If a thread has the loader's lock for long, slots go on to lead here, and calls are
  * forwarded. Does nothing if none is under way. Context: normal. */

@@ -1,4 +1,4 @@
-/* attached.c: the order in which a recording begins and ends, what a forked child does, and when the recorder has gone. Whatever
+/* attached.c and calls.c: the order in which a recording begins and ends, what a forked child does, and when the recorder has gone. Whatever
  * it calls is noted by its name. */
 #include <errno.h>
 #include <stdarg.h>
