@@ -15,13 +15,9 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
     return _move("process_vm_readv", pid, [(address, size)], bytes(size))
 
 
-def write_memory(pid: int, address: int, data: bytes) -> None:
-    """Raises OSError, as :func:`read_memory`; then a part may be written."""
-    write_pieces(pid, [(address, data)])
-
-
 def write_pieces(pid: int, pieces: Sequence[tuple[int, bytes]]) -> None:
-    """Writes to these addresses, one after the other, in one system call. Raises OSError, as :func:`write_memory`."""
+    """Writes to these addresses, one after the other, in one system call. Raises OSError, as :func:`read_memory`; then a
+    part may be written."""
     places = [(address, len(data)) for address, data in pieces]
     _move("process_vm_writev", pid, places, b"".join(data for _, data in pieces))
 

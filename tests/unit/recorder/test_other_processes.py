@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scalene_trace.recorder.attached.facts import Mapping, open_mapped
-from scalene_trace.recorder.other_memory import read_memory, write_memory
+from scalene_trace.recorder.other_memory import read_memory, write_pieces
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype, LIBC.mmap.argtypes = (
@@ -28,12 +28,12 @@ def test_bytes_are_read_and_written() -> None:
     memory = ctypes.create_string_buffer(b"before", 8)
     at = ctypes.addressof(memory)
     assert read_memory(os.getpid(), at, 8) == b"before\0\0"
-    write_memory(os.getpid(), at + 2, b"\0\1a")
+    write_pieces(os.getpid(), [(at + 2, b"\0"), (at + 3, b"\1a")])
     assert memory.raw == read_memory(os.getpid(), at, 8) == b"be\0\1ae\0\0"
 
 
 @pytest.mark.parametrize(
-    "call", [lambda at: read_memory(os.getpid(), at, 16), lambda at: write_memory(os.getpid(), at, bytes(16))]
+    "call", [lambda at: read_memory(os.getpid(), at, 16), lambda at: write_pieces(os.getpid(), [(at, bytes(16))])]
 )
 def test_a_part_is_an_error(call: Callable[[int], object]) -> None:
     pages = LIBC.mmap(None, 2 * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
