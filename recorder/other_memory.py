@@ -28,8 +28,7 @@ def write_unless_changed(pid: int, expected: Sequence[tuple[int, bytes]], pieces
     every = [*expected, *pieces]
     places = (ctypes.c_uint64 * (2 * len(every)))(*(each for at, data in every for each in (at, len(data))))
     data = ctypes.create_string_buffer(b"".join(each for _, each in pieces))
-    library = ctypes.CDLL(watch_library()._name, use_errno=True)
-    done = library.scalene_write_unless_changed(
+    done = watch_library().scalene_write_unless_changed(
         ctypes.c_int(pid),
         places,
         ctypes.c_int(len(expected)),

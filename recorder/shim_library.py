@@ -74,8 +74,8 @@ def attached_library() -> Path:
 
 
 def watch_library() -> ctypes.CDLL:
-    """The library that runs inside the recorder. Raises SetupError, OSError."""
-    return ctypes.CDLL(str(find_shim().with_name(WATCH_NAME)))
+    """The library that runs inside the recorder; ``ctypes.get_errno`` is of its last call. Raises SetupError, OSError."""
+    return ctypes.CDLL(str(find_shim().with_name(WATCH_NAME)), use_errno=True)
 
 
 def _candidates() -> list[Path]:

@@ -23,9 +23,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from overhead import LOOP, PROGRAMS, script
+from support.attached import is_recording, until
 from support.environments import environment, save, tool, version_of
 
-_PATIENCE_S, _PAUSE_S = 60.0, 0.05
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,8 @@ class Row:
         return f"{self.program:24} {self.way:9} {whole}  wall {statistics.median(self.wall):.4f}"
 
 
-def control(output: Path, word: str) -> str:
-    """What the recording answers."""
-    command = [tool("scalene-record"), "--control", str(output), word]
-    return subprocess.run(command, capture_output=True, text=True).stdout
+def control(output: Path, word: str) -> None:
+    subprocess.run([tool("scalene-record"), "--control", str(output), word], capture_output=True)
 
 
 @contextmanager
@@ -88,11 +87,7 @@ def measure(python: Path, program: str, pairs: int, seconds: float, options: Seq
     with TemporaryDirectory() as folder:
         output, told = Path(folder) / "t.parquet", Path(folder) / "told"
         with running(python, program, output, told, options), told.open() as lines:
-            end_s = time.monotonic() + _PATIENCE_S
-            while "processes" not in control(output, "status") or "processes 0" in control(output, "status"):
-                if time.monotonic() > end_s:
-                    raise SystemExit(f"{program} is not recorded")
-                time.sleep(_PAUSE_S)
+            until(lambda: is_recording(output))
             parts = [part(lines, output, seconds, is_on=bool(number % 2)) for number in range(2 * pairs + 1)]
     found = [
         [parts[at][what] * 2 / (parts[at - 1][what] + parts[at + 1][what]) for at in range(1, len(parts) - 1, 2)]

@@ -18,9 +18,9 @@ def run_attached(command: Sequence[str], output: Path, env: Mapping[str, str]) -
     shell = ["/bin/sh", "-c", 'kill -STOP $$; exec "$0" "$@"', *command]
     pipe = subprocess.PIPE
     program = subprocess.Popen(shell, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=dict(env))
-    _until(lambda: _state(program.pid) == "T")
+    until(lambda: _state(program.pid) == "T")
     recorder = subprocess.Popen([tool("scalene-record"), "-o", str(output), "--pid", str(program.pid)])
-    _until(lambda: recorder.poll() is not None or _is_recording(output))
+    until(lambda: recorder.poll() is not None or is_recording(output))
     program.send_signal(18)
     out, err = program.communicate()
     if recorder.wait():
@@ -28,11 +28,12 @@ def run_attached(command: Sequence[str], output: Path, env: Mapping[str, str]) -
     return subprocess.CompletedProcess(list(command), program.returncode, out, err)
 
 
-def _until(is_so: Callable[[], object]) -> None:
+def until(is_so: Callable[[], object]) -> None:
+    """Waits until something is so. Ends the benchmark when that takes too long."""
     end_s = time.monotonic() + _PATIENCE_S
     while not is_so():
         if time.monotonic() > end_s:
-            raise SystemExit("waited in vain for an attached program")
+            raise SystemExit("waited in vain for a program or its recorder")
         time.sleep(_PAUSE_S)
 
 
@@ -40,7 +41,8 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def _is_recording(output: Path) -> bool:
+def is_recording(output: Path) -> bool:
+    """Does the recorder that writes ``output`` record a process?"""
     asked = [tool("scalene-record"), "--control", str(output), "status"]
     done = subprocess.run(asked, capture_output=True, text=True)
     return done.returncode == 0 and "processes 0" not in done.stdout

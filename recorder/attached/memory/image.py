@@ -13,6 +13,10 @@ from ..interpreter import Interpreter
 #: The kernel gives each image so many random bytes. Without randomized addresses, nothing else differs after exec.
 _RANDOM_BYTES = 16
 _MARK_BYTES = 8
+#: How often an answer of the process is looked for.
+POLL_S = 0.002
+#: How long one of its files may be read.
+FILE_TIME_LIMIT_S = 2.0
 
 
 class Image:

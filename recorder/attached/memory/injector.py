@@ -13,10 +13,9 @@ from ...runtime_table import is_free_threaded
 from ..facts import Life
 from ..interpreter import Interpreter
 from . import pending_call, remote_exec
-from .image import Image
+from .image import POLL_S, Image
 from .script import AGAIN
 
-_POLL_S = 0.002
 #: How long a command may take that has begun, in seconds.
 _LONGEST_S = 20.0
 #: What :meth:`Injector.run` returns if it takes longer.
@@ -106,5 +105,5 @@ def _result(path: Path, end_s: float) -> str | None:
             text = path.read_text("utf-8", "replace")
             if text.endswith("\n"):
                 return text.rstrip("\n")
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
     return None

@@ -12,12 +12,11 @@ from ....formats.dataclass import dataclass
 from ...convert.native.dynamic import PT_LOAD
 from ...convert.native.elf import ElfFile
 from ..facts import Mapping, mappings_of, open_mapped, reader_of
-from .image import Image
+from .image import FILE_TIME_LIMIT_S, Image
 from .script import MARK
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _WRITABLE = 2
-_TIME_LIMIT_S = 2.0
 #: The loader of glibc allocates behind its own data, and that of musl behind those of all libraries, so only glibc is asked.
 _GLIBC = re.compile(rb"libc(-2\.\d+)?\.so(\.6)?")
 _NAME = re.compile(rb"libpython3.*|libm(-2\.\d+)?\.so(\.6)?|libc(-2\.\d+)?\.so(\.6)?")
@@ -57,7 +56,7 @@ def _name(mapping: Mapping) -> bytes:
 
 def _of_file(image: Image, mapping: Mapping) -> Padding | None:
     """Raises OSError, ValueError."""
-    with ElfFile(open_mapped(image.pid, mapping), time.monotonic() + _TIME_LIMIT_S) as file:
+    with ElfFile(open_mapped(image.pid, mapping), time.monotonic() + FILE_TIME_LIMIT_S) as file:
         segments = file.segments()
         loaded = segments[segments["type"] == PT_LOAD]
         last = max(loaded, key=lambda each: int(each["vaddr"]), default=None)

@@ -13,19 +13,16 @@ from ...convert.native.dynamic import Symbol, dynamic_symbols, sections_of
 from ...convert.native.elf import ElfFile
 from ...errors import SetupError
 from ..facts import mappings_of
-from .image import Image
+from .image import FILE_TIME_LIMIT_S, POLL_S, Image
 from .padding import has_glibc, paddings_of
 from .queue import LAYOUTS, Queue, State
 from .script import text_for
 
 __all__ = ["LAYOUTS", "PendingCall", "refusal"]
 
-_POLL_S = 0.002
-_TIME_LIMIT_S = 2.0
 #: Nobody has added a call for so long before ours is added.
 _QUIET_S = 0.02
 _CALL, _TEXT = "scalene_attached_call", "scalene_attached_text"
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class PendingCall:
             if not self._waits(call):
                 return True
             self._queue.wake()
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
         self._image.write(call.argument, b"\0")
         return index is not None and not self._waits(call)
 
@@ -100,7 +97,7 @@ class PendingCall:
                 index = self._queue.put(state, call.function, call.argument)
             if index is not None or time.monotonic() > end_s:
                 return index
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
     def _write_text(self, call: _Call) -> None:
         """Its first byte comes last: until then, it is empty."""
@@ -135,7 +132,7 @@ class PendingCall:
 
     def _symbols(self) -> dict[str, Symbol]:
         descriptor = os.open(self._library, os.O_RDONLY | os.O_CLOEXEC)
-        with ElfFile(descriptor, time.monotonic() + _TIME_LIMIT_S) as file:
+        with ElfFile(descriptor, time.monotonic() + FILE_TIME_LIMIT_S) as file:
             return dynamic_symbols(file, sections_of(file), frozenset((_CALL.encode(), _TEXT.encode())))
 
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from ....formats.dataclass import dataclass
 from ...errors import SetupError
 from ...folder.held import HeldFolder
-from .image import Image
+from .image import POLL_S, Image
 from .script import script_for
 
 #: Position of the debugger's offsets in the table of each version, and of others in all of them.
 POSITIONS = {0x30E: 712, 0x30F: 840}
 _HEAD, _NEXT_INTERPRETER, _MAIN = 40, 64, 80
 _PLEASE_STOP = 1 << 5
-_POLL_S = 0.002
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class RemoteExec:
         while time.monotonic() < end_s:
             if image.read(place.pending, 4) == bytes(4):
                 return True
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
         was_pending = image.read(place.pending, 4) != bytes(4)
         image.write(place.pending, bytes(4))
         return not was_pending

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scalene_trace.recorder.attached.facts import Mapping, open_mapped
-from scalene_trace.recorder.other_memory import read_memory, write_pieces
+from scalene_trace.recorder.other_memory import read_memory, write_pieces, write_unless_changed
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype, LIBC.mmap.argtypes = (
@@ -51,6 +51,9 @@ def test_a_process_that_has_ended() -> None:
         pass
     with pytest.raises(ProcessLookupError):
         read_memory(ended.pid, PAGE, 8)
+    ctypes.set_errno(0)
+    with pytest.raises(ProcessLookupError):
+        write_unless_changed(ended.pid, [], [(PAGE, b"new")])
 
 
 def test_a_file_that_has_taken_the_name_of_one_that_is_mapped_must_be_harmless(tmp_path: Path) -> None:
