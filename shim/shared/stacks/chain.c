@@ -64,25 +64,25 @@ static bool remembered(const struct stack_target *target, struct frame_entry *en
   return accept_frame(entry, dictionary_code_remembered(target, entry->code));
 }
 
-static bool read_names(const struct stack_target *target, struct scratch *scratch, int count) {
-  uintptr_t names[SAFE_READ_MANY] = {0};
+static bool read_identities(const struct stack_target *target, struct scratch *scratch, int count) {
   size_t bytes = (size_t)target->layout->code_bytes;
   if (target->layout->code_version >= 0) return true;
-  for (int i = 0; i < count; i++) names[i] = dictionary_name_of(target, scratch->codes + (size_t)i * bytes);
-  return safe_read_many(scratch->names, names, count, NAME_BYTES, scratch->work);
+  for (int i = 0; i < count; i++)
+    dictionary_identity(target, scratch->codes + (size_t)i * bytes, scratch->work + i * IDENTITY_PIECES);
+  return safe_read_all(scratch->identities, scratch->work, count * IDENTITY_PIECES);
 }
 
 static bool verify_batch(const struct stack_target *target, struct scratch *scratch, const int *index, int count) {
   uintptr_t codes[SAFE_READ_MANY] = {0};
   size_t bytes = (size_t)target->layout->code_bytes;
   for (int i = 0; i < count; i++) codes[i] = scratch->entry[index[i]].code;
-  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work) || !read_names(target, scratch, count))
+  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work) || !read_identities(target, scratch, count))
     return false;
   for (int i = 0; i < count; i++) {
     struct frame_entry *entry = &scratch->entry[index[i]];
     uint64_t value = memo_value(entry);
-    const char *code = scratch->codes + (size_t)i * bytes, *name = scratch->names + (size_t)i * NAME_BYTES;
-    if (!accept_frame(entry, dictionary_code(target, entry->code, code, name))) return false;
+    const char *code = scratch->codes + (size_t)i * bytes, *identity = scratch->identities + (size_t)i * IDENTITY_BYTES;
+    if (!accept_frame(entry, dictionary_code(target, entry->code, code, identity))) return false;
     atomic_store_explicit(memo_of(entry), value, memory_order_relaxed);
   }
   return true;

@@ -12,6 +12,7 @@
 #include "shared/spool.h"
 #include "shared/stacks/hash.h"
 #include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
 #include "shared/stacks/target.h"
 #include "shared/words.h"
 
@@ -216,23 +217,38 @@ static void store_entry(const struct stack_target *target, uintptr_t code, uint6
   *(volatile struct code_entry *)at = entry;
 }
 
-uintptr_t dictionary_name_of(const struct stack_target *target, const char *object) {
-  return word_at(object, target->layout->code_name);
+/* A line table of a few bytes lies in a block that is 48 bytes long, or 40 with another one behind it. */
+#define NAME_BYTES 32
+#define TABLE_BYTES 48
+_Static_assert(NAME_BYTES + TABLE_BYTES == IDENTITY_BYTES, "the pieces of dictionary_identity");
+
+void dictionary_identity(const struct stack_target *target, const char *object, struct iovec *pieces) {
+  pieces[0] = (struct iovec){(void *)word_at(object, target->layout->code_name), NAME_BYTES};
+  pieces[1] = (struct iovec){(void *)word_at(object, target->layout->code_line_table), TABLE_BYTES};
 }
 
-/* Identifies the code object beyond its pointers: names are freed and their addresses are reused as well. Returns the
- * version of the code object if it has one, else a hash of its name's length and hash. */
-static uint64_t identity_of(const struct stack_target *target, const char *object, const char *name) {
+/* The compiler looks for equal tables, so each has a hash; those from a .pyc have none, and of them, the size and the beginning
+ * count. What is behind the end of a short one belongs to others, and changes. */
+static uint64_t table_identity(const char *table) {
+  uint64_t size = word_at(table, BYTES_SIZE), start[2] = {0, 0};
+  memcpy(start, table + BYTES_DATA, size < sizeof start ? size : sizeof start);
+  return hash_pair(hash_pair(size, word_at(table, BYTES_HASH)), hash_pair(start[0], start[1]));
+}
+
+/* Identifies the code object beyond its pointers: names and line tables are freed and their addresses are reused as well.
+ * Returns the version of the code object if it has one, else a hash of what its name and its line table begin with. */
+static uint64_t identity_of(const struct stack_target *target, const char *object, const char *identity) {
   if (target->layout->code_version >= 0) return (uint32_t)int_at(object, target->layout->code_version);
-  return hash_pair(word_at(name, STR_LENGTH), word_at(name, STR_HASH));
+  uint64_t name = hash_pair(word_at(identity, STR_LENGTH), word_at(identity, STR_HASH));
+  return hash_pair(name, table_identity(identity + NAME_BYTES));
 }
 
-static uint64_t fingerprint_of(const struct stack_target *target, const char *object, const char *name) {
+static uint64_t fingerprint_of(const struct stack_target *target, const char *object, const char *identity) {
   const struct python_layout *layout = target->layout;
   uint64_t fingerprint = hash_pair(word_at(object, layout->code_file), word_at(object, layout->code_name));
   fingerprint = hash_pair(fingerprint, word_at(object, layout->code_line_table));
   fingerprint = hash_pair(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
-  fingerprint = hash_pair(fingerprint, identity_of(target, object, name));
+  fingerprint = hash_pair(fingerprint, identity_of(target, object, identity));
   return hash_pair(fingerprint, layout->version == 0x30a ? word_at(object, layout->code_bytecode)
                                                          : word_at(object, VAR_SIZE + layout->object_header));
 }
@@ -253,10 +269,10 @@ static SLOW_PATH struct code_facts write_new_code(const struct stack_target *tar
 }
 
 struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
-                                  const char *name) {
+                                  const char *identity) {
   if (word_at(object, OBJECT_TYPE + target->layout->object_header) != target->code_type)
     return (struct code_facts){0, 0, 0};
-  uint64_t fingerprint = fingerprint_of(target, object, name);
+  uint64_t fingerprint = fingerprint_of(target, object, identity);
   struct code_facts facts = find_entry(target, code, &fingerprint);
   return facts.hash ? facts : write_new_code(target, code, object, fingerprint);
 }

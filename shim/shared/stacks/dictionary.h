@@ -3,6 +3,8 @@
 #ifndef SCALENE_TRACE_STACKS_DICTIONARY_H
 #define SCALENE_TRACE_STACKS_DICTIONARY_H
 
+#include <sys/uio.h>
+
 #include "formats/spool/spool.h"
 #include "shared/base.h"
 #include "shared/stacks/target.h"
@@ -16,12 +18,13 @@ struct code_facts {
 };
 
 /* Returns facts about the code object at `code`, and writes it to the spool if it is new. `object` is a fresh copy of
- * its first code_bytes; `name` is a copy of the first NAME_BYTES of its name, used only if code objects have no
- * version. Context: signal. */
+ * its first code_bytes; `identity` is a copy of its IDENTITY_PIECES, used only if code objects have no version.
+ * Context: signal. */
 struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
-                                  const char *name);
-/* Returns the address of that name. Context: signal. */
-uintptr_t dictionary_name_of(const struct stack_target *target, const char *object);
+                                  const char *identity);
+/* Sets the IDENTITY_PIECES of it, IDENTITY_BYTES together: the beginning of its name and of its line table.
+ * Context: signal. */
+void dictionary_identity(const struct stack_target *target, const char *object, struct iovec *pieces);
 /* Returns cached facts about `code` without checking that the object still exists; hash 0 = not cached.
  * Context: signal. */
 struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code);

@@ -92,6 +92,7 @@ const struct python_layout *pylayout_for(uint32_t version, const char *runtime, 
 #define STR_HASH 24
 #define STR_STATE 32
 #define BYTES_SIZE 16
+#define BYTES_HASH 24 /* -1 = it is not known yet */
 #define BYTES_DATA 32
 #define OBJECT_TYPE 8
 #define VAR_SIZE 16

@@ -11,7 +11,8 @@
 #define STACK_WORDS 560     /* for reading the native stack */
 #define MAX_CODE_BYTES 232  /* of a code object, without its bytecode */
 #define MAX_FRAME_BYTES 128 /* of a frame, at most */
-#define NAME_BYTES 32       /* of a name's str object: its length and hash */
+#define IDENTITY_PIECES 2   /* of a code object without a version: what is copied to know it again (dictionary.h) */
+#define IDENTITY_BYTES 80
 struct frame_entry {
   uintptr_t frame;
   uintptr_t code;
@@ -26,13 +27,13 @@ struct scratch {
   uint32_t walks;  /* number of walks with this scratch: decides which outer frames are verified again */
   bool verify_all; /* all frames are verified in this walk */
   struct frame_entry entry[MAX_FRAMES];
-  struct iovec work[SAFE_READ_MANY];
+  struct iovec work[SAFE_READ_MANY * IDENTITY_PIECES];
   char copy[MAX_FRAME_BYTES]; /* bytes of the frame that is being read */
   union {
     uint64_t words[STACK_WORDS];
     struct {
       char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
-      char names[SAFE_READ_MANY * NAME_BYTES];
+      char identities[SAFE_READ_MANY * IDENTITY_BYTES];
     };
   };
 };

@@ -22,14 +22,17 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
   }
   return true;
 }
+bool safe_read_all(void *to, const struct iovec *from, int count) { return check(to && from && count && false), false; }
 struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code) {
   return check(target && code && false), (struct code_facts){0, 0, 0};
 }
 struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
-                                  const char *name) {
-  return check(object && name && false), dictionary_code_remembered(target, code);
+                                  const char *identity) {
+  return check(object && identity && false), dictionary_code_remembered(target, code);
 }
-uintptr_t dictionary_name_of(const struct stack_target *target, const char *object) { return target && object; }
+void dictionary_identity(const struct stack_target *target, const char *object, struct iovec *pieces) {
+  check(target && object && pieces && false);
+}
 uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
   return parent + code + (uint64_t)instruction;
 }

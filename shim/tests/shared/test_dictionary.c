@@ -7,6 +7,7 @@
 #include "shared/spool.h"
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
 #include "shared/stacks/target.h"
 #include "tests/check.h"
 
@@ -96,7 +97,12 @@ static void make_code(struct object *code, int32_t first_line, uint32_t version)
 }
 
 static uint64_t hash_of(struct object *code) {
-  return dictionary_code(&target, (uintptr_t)code, (const char *)code, (const char *)&name).hash;
+  struct iovec piece[IDENTITY_PIECES];
+  char identity[IDENTITY_BYTES], *to = identity;
+  dictionary_identity(&target, (const char *)code, piece);
+  for (int i = 0; i < IDENTITY_PIECES; to += piece[i++].iov_len) memcpy(to, piece[i].iov_base, piece[i].iov_len);
+  check(to == identity + sizeof identity);
+  return dictionary_code(&target, (uintptr_t)code, (const char *)code, identity).hash;
 }
 
 /* ---- tests ---- */
@@ -114,6 +120,37 @@ static void a_code_object_is_written_once(struct object *code, int header, int s
   check(memcmp(records + 1, "app.pywork", 10) == 0);
   check(records[0].line_table_bytes == 8 && records[0].bytecode_bytes == 2 * BYTECODE_UNITS);
   check(hash_of(code) == hash && claims == 1);
+}
+
+/* Sets hash, size and bytes of the line table, which stays where it is. */
+static void set_line_table(uint64_t hash, const char *bytes) {
+  uint64_t size = strlen(bytes);
+  memcpy(line_table.bytes + BYTES_SIZE, &size, sizeof size);
+  memcpy(line_table.bytes + BYTES_HASH, &hash, sizeof hash);
+  memcpy(line_table.bytes + BYTES_DATA, bytes, size + 1);
+}
+
+/* Of versions whose code objects have none of their own, one is known again by what its line table is, too. */
+static void another_line_table_at_the_same_address_is_another_code_object(void) {
+  static struct object code;
+  set_layout(0, 0);
+  make_code(&code, 9, 0);
+  layout.code_version = -1;
+  set_line_table(UINT64_MAX, "\x80\x01");
+  uint64_t first = hash_of(&code);
+  line_table.bytes[BYTES_DATA + 3] = 1; /* behind its end */
+  claims = 0;
+  check(first && hash_of(&code) == first && !claims);
+  set_line_table(UINT64_MAX, "\x80\x02");
+  uint64_t second = hash_of(&code);
+  check(second && second != first && claims == 1);
+  set_line_table(UINT64_MAX, "\x80\x02\x03");
+  uint64_t third = hash_of(&code);
+  check(third && third != second && claims == 2);
+  set_line_table(1, "twenty four bytes so far");
+  uint64_t fourth = hash_of(&code);
+  set_line_table(2, "twenty four bytes so big");
+  check(fourth && hash_of(&code) != fourth && claims == 4);
 }
 
 /* Whichever read fails: claimed slots are published as padding, and the code object is written when it is seen
@@ -143,5 +180,6 @@ int main(void) {
   a_code_object_is_written_once(&code[1], 16, 6);
   a_code_object_is_written_once(&code[2], 0, 0);
   unreadable_parts_are_published_as_padding();
+  another_line_table_at_the_same_address_is_another_code_object();
   return 0;
 }

@@ -28,6 +28,7 @@ bool safe_read(void *to, const void *from, size_t size) {
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
   return check(to && from && count && size && work && false), false; /* code objects are not read here */
 }
+bool safe_read_all(void *to, const struct iovec *from, int count) { return check(to && from && count && false), false; }
 /* The name of a code object: changes when another one is created at its address. */
 static uint64_t name_of_code = 1;
 struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code) {
@@ -35,10 +36,12 @@ struct code_facts dictionary_code_remembered(const struct stack_target *target, 
   return target ? (struct code_facts){hash_pair(code, name_of_code), 100, 2} : (struct code_facts){0, 0, 0};
 }
 struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
-                                  const char *name) {
-  return object && name ? dictionary_code_remembered(target, code) : (struct code_facts){0, 0, 0};
+                                  const char *identity) {
+  return object && identity ? dictionary_code_remembered(target, code) : (struct code_facts){0, 0, 0};
 }
-uintptr_t dictionary_name_of(const struct stack_target *target, const char *object) { return target && object; }
+void dictionary_identity(const struct stack_target *target, const char *object, struct iovec *pieces) {
+  check(target && object && pieces && false);
+}
 uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
   return hash_not_zero(hash_pair(hash_pair(parent, code), (uint64_t)(uint32_t)instruction + 1));
 }

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import perf_events
-from tests.support.interpreters import Interpreter
+from tests.support.interpreters import Interpreter, interpreters
 from tests.support.native import library as build_library
+from tests.support.observed_program import record_attached
 from tests.support.paths import TARGETS
 from tests.support.recording import losses, record, report, target, total
 
@@ -47,6 +48,22 @@ def test_code_objects_at_one_address_are_distinguished(python: Interpreter, tmp_
     found = report(tmp_path / "t.parquet")
     made = {row["file"]: row["cumulative_cpu_s"] for row in found["functions"] if row["file"].startswith("made_")}
     assert made == {f"made_{number}.py": pytest.approx(0.3, rel=0.5) for number in range(10)}
+
+
+@pytest.mark.parametrize("of", [each for each in interpreters() if each.version < (3, 12)], ids=lambda each: each.name)
+@pytest.mark.parametrize("how", ["by ticks", "from outside", "by samples", "by events"])
+def test_code_that_differs_in_its_line_table_alone(of: Interpreter, how: str, tmp_path: Path) -> None:
+    """From 3.12 on, each code object has a number of its own."""
+    trace, is_cpu = tmp_path / "t.parquet", how in ("by ticks", "from outside")
+    program = [target("recompiled"), *([] if is_cpu else ["allocates"])]
+    if how == "from outside":
+        record_attached(trace, program, of, "--cpu-interval", "1ms")
+    else:
+        record(trace, program, of, ["--alloc-interval", "1"] if how == "by events" else ["--cpu-interval", "1ms"])
+    found = {row["line"]: row for row in report(trace)["lines"] if row["file"].endswith("made.py")}
+    each, error = (0.2, 0.5) if is_cpu else (10_000_019, 0.01)
+    values = {line: found[line]["cpu_s" if is_cpu else "alloc_bytes"] for line in found if line > 1}
+    assert values == {line: pytest.approx(each, rel=error) for line in range(2, 12)}
 
 
 def test_what_a_parent_holds_is_not_its_childrens_growth(python: Interpreter, tmp_path: Path) -> None:
