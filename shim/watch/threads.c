@@ -310,7 +310,9 @@ static bool read_native(void *context, const struct ring_sample *sample, struct 
 
 static void go_back(void *context, const struct ring_sample *sample, const struct native_evidence *native,
                     struct attached_stack *out) {
-  instruction_of_sample(stack_walked(context), sample, native->eval_frame, out);
+  struct watched *thread = context;
+  struct loop_of_sample loop = {native->eval_frame, sampled_in_loop(), &thread->process->code.places};
+  instruction_of_sample(stack_walked(thread), sample, &loop, out);
 }
 
 static const struct attached_sampler sampler = {read_python, read_native, go_back};

@@ -39,6 +39,7 @@ static inline uint64_t arch_ticks(void) { return 0; } /* the one that there is c
 
 #define DWARF_EXTRA 19
 #define DWARF_FRAME 29
+#define DWARF_FURTHER 20
 #define DWARF_STACK 31
 #define DWARF_PC 32
 #define DWARF_RETURN 30 /* x30: a call stores the return address there; functions that call others save it */

@@ -41,9 +41,10 @@ static inline uint64_t arch_ticks(void) { return __builtin_ia32_rdtsc(); }
 
 /* ---- registers, by DWARF's numbers ---- */
 
-#define DWARF_EXTRA 3 /* rbx: ld.so's _dl_runtime_resolve finds its frame by it */
-#define DWARF_FRAME 6 /* rbp */
-#define DWARF_STACK 7 /* rsp */
+#define DWARF_EXTRA 3    /* rbx: ld.so's _dl_runtime_resolve finds its frame by it */
+#define DWARF_FRAME 6    /* rbp */
+#define DWARF_FURTHER 12 /* r12, the first of four */
+#define DWARF_STACK 7    /* rsp */
 #define DWARF_PC 16
 #define DWARF_RETURN 16 /* the column of the return address in the unwind tables */
 #define DWARF_REGISTERS 17

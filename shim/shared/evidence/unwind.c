@@ -46,6 +46,7 @@ static SLOW_PATH bool find_signal_frame(uintptr_t pc, struct frame_rule *rule) {
   rule->saved_offset[FOLLOW_RETURN] = ARCH_SIGNAL_PC;
   rule->saved_offset[FOLLOW_FRAME] = ARCH_SIGNAL_FRAME;
   rule->saved_offset[FOLLOW_EXTRA] = ARCH_SIGNAL_EXTRA;
+  memset(rule->further, FURTHER_UNKNOWN, sizeof rule->further);
   return true;
 }
 
@@ -141,20 +142,9 @@ static bool in_eval(const struct frame_step *step) {
   return python_in_loop(step->registers.value[DWARF_PC] - step->is_return);
 }
 
-/* The caller's stack pointer is where the return address ends. */
-static void note_saved(struct saved_registers *saved, const struct frame_rule *rule, uintptr_t caller_sp) {
-  int32_t lowest = 0;
-  for (int which = 0; which < FOLLOW_RETURN; which++) {
-    int32_t offset = rule->saved_base[which] == BASE_CFA ? rule->saved_offset[which] : 0;
-    if (offset < lowest) lowest = offset;
-  }
-  if (!lowest || saved->count == NATIVE_FRAMES) return;
-  saved->of[saved->count].low = caller_sp + (uintptr_t)(intptr_t)lowest;
-  saved->of[saved->count++].high = caller_sp - sizeof(uintptr_t);
-}
-
 /* Finds the caller. False = the stack ends here; `end` says why. */
-static bool advance(struct native_stack *stack, const struct frame_step *step, struct frame_step *caller) {
+static bool advance(struct native_stack *stack, const struct frame_step *step, struct frame_step *caller,
+                    bool further) {
   bool has_rule = step->has_rule;
   if (in_eval(step)) return stack->end = UNWIND_EVAL, false;
   if (has_rule && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN) return stack->end = UNWIND_OUTERMOST, false;
@@ -169,25 +159,27 @@ static bool advance(struct native_stack *stack, const struct frame_step *step, s
   } else if (starts_stack(caller)) {
     return stack->end = UNWIND_OUTERMOST, false;
   }
-  if (stack->saved && !flags) note_saved(stack->saved, &step->rule, caller->registers.value[DWARF_STACK]);
+  if (further && !flags) frame_step_restore_further(&stack->window, step, &caller->registers);
   add_frame(stack, caller, flags);
   return true;
 }
 
-void unwind_from(const struct unwind_registers *from, struct native_stack *out) { unwind_noting(from, out, NULL); }
+void unwind_from(const struct unwind_registers *from, struct native_stack *out) {
+  unwind_to_registers(from, out, NULL);
+}
 
-void unwind_noting(const struct unwind_registers *from, struct native_stack *out, struct saved_registers *saved) {
+void unwind_to_registers(const struct unwind_registers *from, struct native_stack *out, struct unwind_registers *last) {
   struct frame_step steps[2];
   int now = 0;
   out->count = out->gaps = out->skipped = out->searched = 0;
   out->end = UNWIND_LOST;
-  out->saved = saved;
-  if (saved) saved->count = 0;
+  if (last) last->known = 0;
   if (safe_read_refused()) return;
   for (int i = 0; i < DWARF_REGISTERS; i++) steps[0].registers.value[i] = from->value[i];
   steps[0].registers.known = from->known;
   steps[0].is_return = false;
   look_up(&steps[0]);
   add_frame(out, &steps[0], 0);
-  while (advance(out, &steps[now], &steps[1 - now])) now = 1 - now;
+  while (advance(out, &steps[now], &steps[1 - now], last)) now = 1 - now;
+  if (last) *last = steps[now].registers;
 }

@@ -28,15 +28,6 @@ enum unwind_end {
   UNWIND_LOST,      /* the caller of the last frame is unknown: the stack is incomplete */
 };
 
-/* Where the functions of a stack, the innermost first, have saved what their callers keep in registers: a compiler puts these
- * side by side. Functions that save neither of the registers that are followed have no place here. */
-struct saved_registers {
-  int count;
-  struct {
-    uintptr_t low, high;
-  } of[NATIVE_FRAMES];
-};
-
 /* A result, with the working memory for it. It is too large for the stack of a handler. */
 struct native_stack {
   int count;
@@ -44,8 +35,7 @@ struct native_stack {
   int skipped;  /* frames that were left out before frame[INNER_FRAMES], which has NATIVE_AFTER_GAP then */
   int searched; /* words of the stack that were searched for return addresses */
   enum unwind_end end;
-  uintptr_t last_sp;             /* stack pointer of the last frame: the lowest known address of its C frame */
-  struct saved_registers *saved; /* null = not wanted */
+  uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */
   struct native_frame frame[NATIVE_FRAMES];
   struct stack_window window;
 };
@@ -62,8 +52,8 @@ static ALWAYS_INLINE void unwind_registers_here(struct unwind_registers *out) {
 /* Unwinds from the instruction that the registers name to the bytecode loop; out->window must have begun. Without
  * process_vm_readv it finds no frame, since any address in a stack or a table may be wrong. Context: signal. */
 void unwind_from(const struct unwind_registers *from, struct native_stack *out);
-/* The same, and stores where the functions have saved registers. */
-void unwind_noting(const struct unwind_registers *from, struct native_stack *out, struct saved_registers *saved);
+/* The same, and stores the registers of the last frame. */
+void unwind_to_registers(const struct unwind_registers *from, struct native_stack *out, struct unwind_registers *last);
 
 #pragma GCC visibility pop
 

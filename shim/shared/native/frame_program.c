@@ -32,6 +32,7 @@ struct row {
   uint8_t cfa_base;
   uint8_t cfa_index, cfa_scale;
   bool cfa_deref;
+  uint8_t further[FURTHER];
 };
 
 struct program {
@@ -195,8 +196,16 @@ static int slot_of(uint64_t number) {
   }
 }
 
+static uint8_t further_of(uint8_t base, uint64_t offset) {
+  uint64_t words = -offset / sizeof(uint64_t);
+  if (base == BASE_SAME) return FURTHER_SAME;
+  return base == BASE_CFA && offset % sizeof(uint64_t) == 0 && words - 1 < FURTHER_UNKNOWN - 1 ? (uint8_t)words
+                                                                                               : FURTHER_UNKNOWN;
+}
+
 static bool set_saved(struct row *row, uint64_t number, uint8_t base, uint64_t offset) {
   int slot = slot_of(number);
+  if (number - DWARF_FURTHER < FURTHER) row->further[number - DWARF_FURTHER] = further_of(base, offset);
   if (slot < 0) return true;
   if (!fits(offset)) return false;
   row->base[slot] = base;
@@ -206,6 +215,8 @@ static bool set_saved(struct row *row, uint64_t number, uint8_t base, uint64_t o
 
 static bool restore(struct program *p, uint64_t number) {
   int slot = slot_of(number);
+  uint64_t further = number - DWARF_FURTHER;
+  if (further < FURTHER) p->row.further[further] = p->initial.further[further];
   return slot < 0 || set_saved(&p->row, number, p->initial.base[slot], (uint64_t)(int64_t)p->initial.offset[slot]);
 }
 
@@ -237,7 +248,7 @@ static bool set_saved_expression(struct program *p, uint64_t number) {
   uintptr_t before = p->in.at;
   if (slot_of(number) < 0) {
     cursor_skip(&p->in, cursor_uleb(&p->in));
-    return true;
+    return set_saved(&p->row, number, BASE_UNKNOWN, 0);
   }
   if (evaluate(p, &term) && !term.deref && !term.scale) return set_saved(&p->row, number, term.base, term.offset);
   if (p->in.failed || number == DWARF_RETURN) return false;
@@ -456,6 +467,7 @@ static bool make_rule(const struct program *p, struct frame_rule *out) {
     out->saved_base[i] = row->base[i];
     out->saved_offset[i] = row->offset[i];
   }
+  memcpy(out->further, row->further, sizeof out->further);
   if (row->base[SLOT_RETURN] == BASE_UNKNOWN) return true;
   bool has_return = ARCH_LINK_REGISTER || row->base[SLOT_RETURN] != BASE_SAME;
   return row->cfa_base < DWARF_PC && has_return && plain_stack_pointer(p);

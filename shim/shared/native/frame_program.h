@@ -14,6 +14,11 @@
 /* The registers that are followed: the frame pointer, one more that the callee saves, and the return address. */
 enum followed { FOLLOW_EXTRA, FOLLOW_FRAME, FOLLOW_RETURN, FOLLOWED };
 
+/* Four more registers that the callee saves, from DWARF_FURTHER on: saved at CFA - 8 * n, or one of these. */
+#define FURTHER 4
+#define FURTHER_SAME 0
+#define FURTHER_UNKNOWN 255
+
 #define RULE_DEREF 1  /* the CFA is the word at base + offset, plus `after` */
 #define RULE_SIGNAL 2 /* a signal frame: the frame found by it was interrupted, so its address is exact */
 #define RULE_CALLED 4 /* the looked-up address follows a call instruction */
@@ -28,7 +33,7 @@ struct frame_rule {
   uint8_t flags;                  /* RULE_* */
   uint8_t pc_class;               /* PC_* of the image */
   uint8_t cfa_index, cfa_scale;   /* a register and its factor, added before RULE_DEREF; scale 0 = none */
-  uint8_t unused[4];
+  uint8_t further[FURTHER];       /* FURTHER_*, or n */
 };
 
 /* Where the tables of an image lie. */

@@ -101,3 +101,16 @@ bool frame_step_apply(struct stack_window *stack, const struct frame_step *from,
   restore(stack, from, FOLLOW_FRAME, DWARF_FRAME, cfa, &to->registers);
   return true;
 }
+
+void frame_step_restore_further(struct stack_window *stack, const struct frame_step *from,
+                                struct unwind_registers *to) {
+  if (from->rule.flags & RULE_SIGNAL) return;
+  for (unsigned i = 0; i < FURTHER; i++) {
+    unsigned number = DWARF_FURTHER + i, words = from->rule.further[i];
+    bool known = words == FURTHER_SAME && is_known(&from->registers, number);
+    to->value[number] = from->registers.value[number];
+    if (words != FURTHER_SAME && words != FURTHER_UNKNOWN)
+      known = stack_window_read(stack, to->value[DWARF_STACK] - words * sizeof(uint64_t), &to->value[number]);
+    if (known) to->known |= BIT(number);
+  }
+}

@@ -48,6 +48,8 @@ bool stack_window_read(struct stack_window *stack, uintptr_t address, uintptr_t 
 /* Finds the caller's registers by the rule; the caller's rule is not looked up. False = there is no rule, or it does not
  * lead to a caller. Context: signal. */
 bool frame_step_apply(struct stack_window *stack, const struct frame_step *from, struct frame_step *to);
+/* After that: the further registers of the caller, too. Context: signal. */
+void frame_step_restore_further(struct stack_window *stack, const struct frame_step *from, struct unwind_registers *to);
 
 #pragma GCC visibility pop
 

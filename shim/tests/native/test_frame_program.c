@@ -56,6 +56,13 @@ static void test_instructions(void) {
   check(RUN(prologue, 20) && cfa_is(&rule, DWARF_STACK, 8) && rule.saved_base[FOLLOW_FRAME] == BASE_SAME);
   check(RUN(prologue, 21) && cfa_is(&rule, DWARF_FRAME, 16) && rule.saved_base[FOLLOW_FRAME] == BASE_CFA);
   check(RUN(prologue, 4095) && !RUN(prologue, 4096));
+  /* further registers: saved at CFA - 32, restored; lost; in another register; at another distance than whole words */
+  check(RUN("\x8c\x04\x41\xcc", 0) && rule.further[0] == 4 && RUN("\x8c\x04\x41\xcc", 1) &&
+        rule.further[0] == FURTHER_SAME);
+  check(RUN("\x8f\x02\x07\x0c\x09\x0d\x03", 0) && rule.further[3] == 2 && rule.further[2] == FURTHER_SAME);
+  check(rule.further[0] == FURTHER_UNKNOWN && rule.further[1] == FURTHER_UNKNOWN);
+  check(RUN("\x05\x0e\x80\x02\x10\x0d\x02\x76\x70", 0) && rule.further[2] == FURTHER_UNKNOWN);
+  check(rule.further[1] == FURTHER_UNKNOWN && rule.further[0] == FURTHER_SAME);
   /* DRAP: CFA = *(rbp - 8), and rbp was saved at rbp */
   check(RUN("\x0f\x03\x76\x78\x06\x10\x06\x02\x76\x00", 0) && (rule.flags & RULE_DEREF));
   check(rule.cfa_base == DWARF_FRAME && rule.cfa_offset == -8 && rule.cfa_after == 0);

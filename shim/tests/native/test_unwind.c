@@ -62,7 +62,9 @@ static int depth;
 static uintptr_t previous_pc;
 #ifdef HAS_STEPS
 static uintptr_t shadow[MAX_SHADOW];
-static uint64_t steps, wrong_steps;
+static uint64_t steps, wrong_steps, lost_registers;
+static struct unwind_registers
+    outermost; /* at the first step: no function that ends before the last one changes them */
 
 /* Returns the offset of the opcode behind the prefixes. */
 static int opcode_at(const uint8_t *code) {
@@ -96,6 +98,22 @@ static void report_step(int at) {
           result.count, depth, (int)result.end, result.gaps);
 }
 
+/* Whether the registers that all callees save are found in the outermost frame. */
+static void follow_registers(const struct unwind_registers *now) {
+  static const uint8_t number[] = {DWARF_EXTRA, DWARF_FRAME, 12, 13, 14, 15};
+  static struct native_stack stack;
+  struct unwind_registers found;
+  stack_window_begin(&stack.window, 0, 0);
+  unwind_to_registers(now, &stack, &found);
+  if (stack.end != UNWIND_OUTERMOST || stack.gaps) return;
+  if (!outermost.known) outermost = found;
+  for (size_t i = 0; i < sizeof number; i++) {
+    bool known = found.known & BIT(number[i]);
+    lost_registers += (!known && (outermost.known & BIT(number[i])));
+    check(!known || found.value[number[i]] == outermost.value[number[i]]);
+  }
+}
+
 static void on_step(int signal, siginfo_t *info, void *context) {
   struct unwind_registers registers;
   (void)signal, (void)info;
@@ -103,6 +121,7 @@ static void on_step(int signal, siginfo_t *info, void *context) {
   unwind_registers_of(context, &registers);
   unwind(&registers, &result);
   previous_pc = registers.value[DWARF_PC];
+  follow_registers(&registers);
   int at = 1, known = result.skipped ? INNER_FRAMES : result.count;
   while (at <= depth && at < known && result.frame[at].pc == shadow[depth - at]) at++;
   bool whole = at > depth || (at == INNER_FRAMES && result.skipped);
@@ -180,8 +199,8 @@ static void test_every_instruction(void) {
   check(sigaction(SIGTRAP, &action, &before) == 0);
   stepped();
   check(sigaction(SIGTRAP, &before, NULL) == 0);
-  printf("%lu instructions\n", steps);
-  check(steps > 10000 && wrong_steps == 0);
+  printf("%lu instructions, %lu registers lost\n", steps, lost_registers);
+  check(steps > 10000 && wrong_steps == 0 && lost_registers < steps / 50);
 }
 #endif
 

@@ -1,21 +1,32 @@
 /* The instruction that a sampled thread has interrupted. The Python stack was read some microseconds after the sample, so the
  * instruction of its innermost frame may be a later one. That of the sample is among the registers of the sample, or on its
- * native stack: the bytecode loop keeps it there. */
+ * native stack: the bytecode loop keeps it there.
+ *
+ * Where it keeps the next instruction while it calls a function is up to the compiler: in a register that the callee saves, or
+ * in a word of its C frame; other places have the running instruction, or old ones. In each sample whose call still runs when
+ * the stack is read, the right place agrees with what was read; the others do so by chance. So they are counted. */
 #include "watch/native/instruction.h"
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/native/frame_step.h"
 #include "shared/saferead.h"
 #include "shared/stacks/chain.h"
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/target.h"
-#include "watch/native/sampled.h"
 #include "watch/reading/remote.h"
 
 #define NOT_READ 255
-#define SAVED_WORDS 7 /* of a function that the loop has called: its return address, and six registers */
-#define LOOP_WORDS 64 /* of the bytecode loop's C frame that are searched */
+#define LONGEST 10 /* units that the next instruction may be ahead of the one that runs, caches included */
+#define TRUSTED 8  /* a place that was right so often is taken */
+
+/* On 3.11, a call is PRECALL, with one unit of caches, and CALL, with four. If PRECALL is specialized for a C function, it skips
+ * CALL and then makes the call itself. These are its opcodes, and those of a CALL that never runs. */
+#define HALVES_OF_CALL 0x30b /* the version */
+#define HALVES_UNITS 7
+static const uint8_t precall_of_c[] = {66, 67, 72, 73, 76, 77, 78, 79, 80, 81, 113, 121, 127, 141};
+static const uint8_t skipped_call[] = {22, 171};
 
 static bool collects(uintptr_t interpreter) {
   int offset = target.layout->object_header ? -1 : target.layout->interp_gc;
@@ -64,65 +75,76 @@ static int32_t unit_in_loop(struct bytecode code, const struct ring_sample *samp
   for (int i = 0; i < DWARF_REGISTERS; i++) {
     found = later(found, unit_before(code.at, code.units, sample->value[i]));
   }
-  for (size_t i = 0; i < LOOP_WORDS && i < sample->stack_words; i++) {
+  for (size_t i = 0; i < NEXT_WORDS && i < sample->stack_words; i++) {
     found = later(found, unit_before(code.at, code.units, sample->stack[i]));
   }
   return found;
 }
 
-/* What the loop has called has saved the register, or else the first function inwards that uses it. -2 = it has saved several such
- * words: on 3.11.7, one of them is that of the instruction that runs, and the other one is old. */
-static int32_t unit_saved(struct bytecode code, const struct ring_sample *sample, const struct saved_registers *saved) {
-  int32_t found = -1;
-  uintptr_t start = sample->value[DWARF_STACK], end = start + sample->stack_words * sizeof *sample->stack;
-  for (int i = saved->count - 1; i >= 0 && found == -1; i--) {
-    uintptr_t low = saved->of[i].low, high = saved->of[i].high < end ? saved->of[i].high : end;
-    for (uintptr_t at = low > start ? low : start; at < high; at += sizeof *sample->stack) {
-      int32_t unit = unit_before(code.at, code.units, sample->stack[(at - start) / sizeof *sample->stack]);
-      if (unit >= 0 && unit != found) found = found == -1 || unit == found + 1 ? unit : -2;
-    }
+static int32_t unit_at(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
+                       size_t frame, int place) {
+  static const uint8_t saved_by_callee[NEXT_REGISTERS] = {DWARF_EXTRA,       DWARF_FRAME,       DWARF_FURTHER,
+                                                          DWARF_FURTHER + 1, DWARF_FURTHER + 2, DWARF_FURTHER + 3};
+  if (place < NEXT_REGISTERS) {
+    uint8_t number = saved_by_callee[place];
+    bool is_known = loop->registers->known & BIT(number);
+    return is_known ? unit_before(code.at, code.units, loop->registers->value[number]) : -1;
   }
-  return found;
+  size_t word = frame + (size_t)(place - NEXT_REGISTERS);
+  return word < sample->stack_words ? unit_before(code.at, code.units, sample->stack[word]) : -1;
 }
 
-/* Where it is not known what each function has saved: words that an earlier call has left look the same, so unless the first
- * place has it, all must agree. -2 = they do not. */
-static int32_t unit_searched(struct bytecode code, const struct ring_sample *sample, size_t frame) {
-  int32_t found = -1, unit;
-  for (size_t i = frame; i > 0; i--) {
-    if ((unit = unit_before(code.at, code.units, sample->stack[i - 1])) < 0 || unit == found) continue;
-    if (i + SAVED_WORDS > frame) return unit;
-    if (found >= 0) return -2;
+/* Returns the unit that the places name which were right most often; -1 = they differ, or none was often enough. */
+static int32_t unit_by_places(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
+                              size_t frame) {
+  uint32_t most = TRUSTED;
+  for (int place = 0; place < NEXT_PLACES; place++)
+    if (loop->places->right[place] > most) most = loop->places->right[place];
+  int32_t found = -1;
+  for (int place = 0; place < NEXT_PLACES; place++) {
+    if (loop->places->right[place] < most) continue;
+    int32_t unit = unit_at(code, sample, loop, frame, place);
+    if (found >= 0 && unit != found) return -1;
     found = unit;
   }
   return found;
 }
 
-/* If none of the functions that the loop has called uses the register, it still has the instruction; or the loop has kept it in
- * its own frame. `frame`: where that begins among the words of the sample. -1 = it is unknown. */
-static int32_t unit_of_call(struct bytecode code, const struct ring_sample *sample, size_t frame) {
-  static const uint8_t kept[] = {DWARF_EXTRA, DWARF_FRAME, 12, 13, 14, 15};
-  const struct saved_registers *saved = sampled_saved();
-  int32_t found = saved ? unit_saved(code, sample, saved) : unit_searched(code, sample, frame), unit;
-  if (saved && found != -1) return found;
-  for (size_t i = 0; i < sizeof kept && found >= -1; i++) {
-    if ((unit = unit_before(code.at, code.units, sample->value[kept[i]])) < 0 || unit == found) continue;
-    found = found < 0 ? unit : -2;
+static void count_places(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
+                         size_t frame, int32_t read) {
+  for (int place = 0; place < NEXT_PLACES && read >= 0; place++) {
+    int32_t unit = unit_at(code, sample, loop, frame, place);
+    loop->places->right[place] += unit >= read && unit < read + LONGEST;
   }
-  for (size_t i = frame; i < frame + LOOP_WORDS && i < sample->stack_words && found == -1; i++)
-    found = unit_before(code.at, code.units, sample->stack[i]);
+}
+
+static int32_t unit_of_call(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
+                            size_t frame, int32_t read) {
+  int32_t found = unit_by_places(code, sample, loop, frame);
+  count_places(code, sample, loop, frame, read);
   return found;
 }
 
-void instruction_of_sample(const struct walked_stack *walked, const struct ring_sample *sample, uintptr_t eval_frame,
-                           struct attached_stack *out) {
-  size_t frame = (eval_frame - sample->value[DWARF_STACK]) / sizeof(uintptr_t);
-  if (!ARCH_READS_X86_CODE || !out->hash || !walked || !eval_frame || frame > sample->stack_words) return;
+/* Returns the unit of the PRECALL that has skipped the CALL whose last unit is `unit`, if it is one; else `unit`. */
+static int32_t unit_that_skips(struct bytecode code, int32_t unit) {
+  int32_t first = unit - HALVES_UNITS + 1;
+  uint8_t byte[5]; /* the opcode of PRECALL, its argument, two of caches, the opcode of CALL */
+  if (target.layout->version != HALVES_OF_CALL || first < 0) return unit;
+  if (!safe_read(byte, (void *)(code.at + 2 * (uintptr_t)first), sizeof byte)) return unit;
+  return memchr(precall_of_c, byte[0], sizeof precall_of_c) && memchr(skipped_call, byte[4], sizeof skipped_call)
+             ? first
+             : unit;
+}
+
+void instruction_of_sample(const struct walked_stack *walked, const struct ring_sample *sample,
+                           const struct loop_of_sample *loop, struct attached_stack *out) {
+  size_t frame = (loop->frame - sample->value[DWARF_STACK]) / sizeof(uintptr_t);
+  if (!ARCH_READS_X86_CODE || !out->hash || !walked || !loop->frame || frame > sample->stack_words) return;
   struct frame_entry *innermost = &walked->scratch->entry[0];
   struct bytecode code = {bytecode_of(innermost), dictionary_code_remembered(&target, innermost->code).units};
-  int32_t found = frame ? unit_of_call(code, sample, frame) : unit_in_loop(code, sample);
+  int32_t found = frame ? unit_of_call(code, sample, loop, frame, innermost->instruction) : unit_in_loop(code, sample);
   if (found < 0) return;
-  innermost->instruction = found;
+  innermost->instruction = frame ? unit_that_skips(code, found) : found;
   out->hash = chain_intern(&target, walked->scratch, walked->is_truncated);
   instruction_read(walked, out);
 }

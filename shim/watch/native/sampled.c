@@ -21,7 +21,7 @@
 
 static const struct remote_images *current; /* of the process that is read */
 static struct python_symbols *in_use;       /* which python_symbols is a copy of */
-static struct saved_registers saved;
+static struct unwind_registers in_loop;     /* the registers of the last sample's bytecode loop */
 static struct native_stack stack;
 static struct scratch scratch;
 
@@ -105,7 +105,7 @@ static void begin_stack(const struct ring_sample *sample) {
   stack.window.words = sample->stack_words;
 }
 
-const struct saved_registers *sampled_saved(void) { return stack.gaps ? NULL : &saved; }
+const struct unwind_registers *sampled_in_loop(void) { return &in_loop; }
 
 bool sampled_evidence(struct remote_images *images, struct sampled_code *code, pid_t pid, uint32_t version,
                       const struct ring_sample *sample, uint32_t thread, struct native_evidence *out) {
@@ -116,7 +116,8 @@ bool sampled_evidence(struct remote_images *images, struct sampled_code *code, p
   use(images, code->symbols);
   memcpy(registers.value, sample->value, sizeof registers.value);
   begin_stack(sample);
-  unwind_noting(&registers, &stack, &saved);
+  unwind_to_registers(&registers, &stack, &in_loop);
+  if (stack.end != UNWIND_EVAL) in_loop.known = 0;
   evidence_of(&registers, &stack, thread, &scratch, out);
   return true;
 }

@@ -9,6 +9,7 @@
 #include "shared/interpreter/symbols.h"
 #include "watch/attached/ring.h"
 #include "watch/native/images.h"
+#include "watch/native/instruction.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -16,6 +17,7 @@
 struct sampled_code {
   struct python_symbols *symbols; /* null = unknown */
   uintptr_t interpreter;          /* an address in its code, when it was looked for */
+  struct next_places places;      /* where its bytecode loop keeps the next instruction */
 };
 
 /* Derives the evidence of a sample that has registers, and writes the functions on its stack as the thread `thread`'s. All
@@ -23,8 +25,8 @@ struct sampled_code {
  * images or its interpreter cannot be read. */
 bool sampled_evidence(struct remote_images *images, struct sampled_code *code, pid_t pid, uint32_t version,
                       const struct ring_sample *sample, uint32_t thread, struct native_evidence *out);
-/* Where the functions of the last sample have saved registers; null = some of them are not known. */
-const struct saved_registers *sampled_saved(void);
+/* The registers of the bytecode loop that the last sample was in, when it made its call. */
+const struct unwind_registers *sampled_in_loop(void);
 /* Forgets the interpreter. */
 void sampled_forget(struct sampled_code *code);
 

@@ -25,7 +25,7 @@ WITHIN_PERCENT = 3
 WITHIN_POINTS = 3
 SPLIT_WITHIN_POINTS = 5
 #: Native functions in turn with as much Python; 700 samples. Pieces of 20 us are shorter than it takes to read the stack after
-#: the sample, so the instruction must be that of the sample. On 3.11 that of sorted() is not found (docs/design/attach.md).
+#: the sample, so the instruction must be that of the sample.
 HALVES = ("zlib_200us", "sorted_200us", "sorted_20us", "min_20us")
 
 
@@ -85,10 +85,9 @@ def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: s
 @pytest.mark.measures_alone
 def test_half_is_native_and_half_is_python(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
-        names = [name for name in HALVES if (python.name, name) != ("3.11", "sorted_20us")]
-        done = record_attached(trace, [target("halves"), "0.7", *names], python, "--cpu-interval", "1ms")
+        done = record_attached(trace, [target("halves"), "0.7", *HALVES], python, "--cpu-interval", "1ms")
         found = {row["function"]: row for row in report(trace, "--all-lines")["functions"]}
-        errors = {name: native_percent(found[name]) - done.facts[name] for name in names}
+        errors = {name: native_percent(found[name]) - done.facts[name] for name in HALVES}
         for name, error in errors.items():
             figure(f"attached, split, {name}", python, error, SPLIT_WITHIN_POINTS, "points")
         return errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 
@@ -14,6 +15,7 @@ from scalene_trace.formats.cpython.jumps import backward_targets
 from scalene_trace.formats.cpython.linetable import NO_LINE, Encoded, line_table, line_tables
 from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts, starts_of_all
 from tests.support.interpreters import interpreters
+from tests.support.paths import ROOT
 
 # Compiles a part of the standard library and prints, per code object: first line, table, lines by code unit, the starts of
 # instructions that dis counts, and its jumps backwards with their targets.
@@ -130,6 +132,20 @@ def test_jumps_backwards_lead_where_dis_says(version, oracle):
         compared += len(wanted)
         without_line += sum(lines[unit] == NO_LINE and lines[to] > 0 for unit, to in wanted)
     assert compared > 200 and (without_line > 20 or version > "3.11")
+
+
+def test_opcodes_of_halved_calls_are_those_of_311() -> None:
+    """instruction.c has their numbers: on 3.11, what a PRECALL that calls a C function itself is specialized to."""
+    source = (ROOT / "shim/watch/native/instruction.c").read_text()
+    names = instruction_set(0x030B00F0).names  # type: ignore[union-attr]
+
+    def numbers(array: str) -> set[int]:
+        (found,) = re.findall(array + r"\[\] = \{([^}]*)\}", source)
+        return {int(each) for each in found.split(",")}
+
+    of_c = {n for n, name in enumerate(names) if re.match("PRECALL_(BUILTIN|METHOD_DESCRIPTOR|NO_KW)_", name)}
+    assert numbers("precall_of_c") == of_c
+    assert numbers("skipped_call") == {names.index("CALL"), names.index("CALL_ADAPTIVE")}
 
 
 @pytest.mark.parametrize("unit", [-1, 0, 3, 4, 1 << 40])
