@@ -5,6 +5,9 @@
  * with the instruction inside. So a chain of frames that is wrong for a moment (docs/design/stacks.md) is accepted only
  * if each of its frames leads to a code object, as in chain_verify, and nothing that it points to is read.
  *
+ * Of a stack that is deeper than MAX_FRAMES, the outermost frame that is kept is another one after each call and return,
+ * and with it all nodes. All are named again then, from the same known code objects.
+ *
  * The whole chain is compared each time, and only what has changed is written. Nothing in the stack before depends on the
  * thread, so any thread may use any of them that is free. */
 #include "inside/stacks/recent.h"
@@ -13,6 +16,7 @@
 #include "inside/stacks/chunks.h"
 #include "inside/stacks/codes.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/stacks/chain.h"
 #include "shared/stacks/dictionary.h"
@@ -37,6 +41,7 @@ struct memory {
   _Atomic uint32_t owner; /* 0 = free */
   uint32_t depth;         /* frames of the stack before */
   uint32_t stacks;
+  bool truncated; /* the stack before had more frames, further out */
   uint64_t generation;
   struct named_frame frame[MAX_FRAMES]; /* of the stack before, the outermost first */
   struct named_frame fresh[MAX_FRAMES]; /* that differ from it, the innermost first */
@@ -102,12 +107,14 @@ static inline bool is_same(const struct frame_entry *a, const struct frame_entry
  * from number `same` to number `left`, counted from 1 at the outermost. */
 struct walk {
   uint32_t fresh, same, left;
+  bool full;      /* there are more frames than MAX_FRAMES */
+  bool truncated; /* those further out are left out */
 };
 
 /* The frames that seemed to be the same have other callers, so their nodes are other ones too. */
 static bool renew_same(struct memory *memory, struct walk *walk) {
   for (uint32_t number = walk->same; number > walk->left; number--) {
-    if (walk->fresh >= MAX_FRAMES) return false;
+    if (walk->fresh >= MAX_FRAMES) return walk->full = true, false;
     memory->fresh[walk->fresh++] = memory->frame[number - 1];
   }
   walk->same = 0;
@@ -139,7 +146,7 @@ static bool add_frame(struct memory *memory, struct walk *walk, const struct fra
     walk->same = walk->left--;
     return true;
   }
-  if (walk->fresh >= MAX_FRAMES) return false;
+  if (walk->fresh >= MAX_FRAMES) return walk->full = true, false;
   bool same_code = before && before->entry.frame == entry->frame && before->entry.code == entry->code;
   struct named_frame *fresh = &memory->fresh[walk->fresh++];
   fresh->entry = *entry;
@@ -192,7 +199,39 @@ static bool compare(const struct stack_target *target, const char *state, uintpt
     address = word_at(frame, layout->frame_previous);
   }
   if (walk->same && walk->left && !renew_same(memory, walk)) return false;
+  walk->full = walk->fresh + walk->same > MAX_FRAMES;
   return walk->fresh + walk->same - 1 < MAX_FRAMES; /* there is at least one */
+}
+
+/* Takes the frames from `innermost` outwards, MAX_FRAMES at most, without a comparison. False = the chain is wrong. */
+static bool take_all(const struct stack_target *target, const char *state, uintptr_t innermost, struct memory *memory,
+                     struct walk *walk) {
+  const struct python_layout *layout = target->layout;
+  struct chunk cursor = chunk_newest(layout, state);
+  uintptr_t address = innermost;
+  char copy[MAX_FRAME_BYTES];
+  *walk = (struct walk){.fresh = 0};
+  for (int seen = 0; address && !walk->truncated; seen++) {
+    struct named_frame *fresh = &memory->fresh[walk->fresh];
+    const char *frame = seen < 2 * MAX_FRAMES ? frame_bytes(target, state, &cursor, address, copy) : NULL;
+    if (!frame) return false;
+    enum chain_frame kind = chain_read(target, address, frame, &fresh->entry); /* its hash is not known yet */
+    if (kind == CHAIN_BROKEN) return false;
+    fresh->instruction = word_at(frame, layout->frame_instruction);
+    address = word_at(frame, layout->frame_previous);
+    if (address == innermost) return false; /* a circle */
+    walk->fresh += kind == CHAIN_FRAME;
+    walk->truncated = address && walk->fresh == MAX_FRAMES;
+  }
+  return walk->fresh > 0;
+}
+
+/* Finds what has changed since the stack before. False = the chain is wrong. */
+static bool changes(const struct stack_target *target, const char *state, uintptr_t innermost, struct memory *memory,
+                    struct walk *walk) {
+  *walk = (struct walk){.left = memory->depth, .full = memory->truncated && memory->depth};
+  if (!walk->full && compare(target, state, innermost, memory, walk)) return true;
+  return walk->full && take_all(target, state, innermost, memory, walk);
 }
 
 /* Sets the node of a frame whose caller has the node `parent`. A frame that is still being set up has that of its
@@ -219,17 +258,20 @@ static bool name_fresh(const struct stack_target *target, struct memory *memory,
     if (!name_frame(target, &memory->fresh[i], node)) return false;
   }
   memory->depth = walk->same;
+  memory->truncated = walk->truncated;
   for (uint32_t i = walk->fresh; i-- > 0;) memory->frame[memory->depth++] = memory->fresh[i];
   return true;
 }
 
 /* ---- the same frames ---- */
 
-/* True if the `left` outermost frames of the stack before are those from `address` outwards, and all are mapped. */
+/* True if the `left` outermost frames of the stack before are those from `address` outwards, and all are mapped. If it was
+ * truncated, there are more. */
 static bool are_same(const struct stack_target *target, const char *state, struct chunk cursor, uintptr_t address,
                      const struct memory *memory, uint32_t left) {
   const struct python_layout *layout = target->layout;
   for (int seen = 0; (address = pass_same(layout, memory, &left, &cursor, address)) != 0; seen++) {
+    if (memory->truncated && !left) return true;
     const char *frame = seen < 2 * MAX_FRAMES ? frame_in_place(target, state, &cursor, address) : NULL;
     if (!frame) return false;
     if ((signed char)frame[layout->frame_owner] < OWNER_NO_CODE) {
@@ -238,7 +280,7 @@ static bool are_same(const struct stack_target *target, const char *state, struc
     }
     address = word_at(frame, layout->frame_previous);
   }
-  return left == 0;
+  return left == 0 && !memory->truncated;
 }
 
 /* Most stacks are the one before, but for the instruction of the innermost frame: that has done something else. Then only
@@ -270,7 +312,8 @@ static struct record_node node_of(const struct stack_target *target, const struc
                               .hash = entry->node,
                               .parent = index ? memory->frame[index - 1].entry.node : 0,
                               .code = entry->hash,
-                              .instruction = entry->instruction};
+                              .instruction = entry->instruction,
+                              .truncated = memory->truncated && !index};
 }
 
 /* Writes the nodes that may not be in the spool, parents first. Their code objects are known, so they are there. */
@@ -298,9 +341,10 @@ static uint64_t read_stack(const struct stack_target *target, const char *state,
   if (memory->generation != generation) memory->depth = 0;
   memory->generation = generation;
   if (!move_innermost(target, state, innermost, memory)) {
-    struct walk walk = {.left = memory->depth};
-    if (!compare(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
+    struct walk walk;
+    if (!changes(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
   }
+  if (memory->truncated) loss_add(LOSS_deep_stack);
   uint64_t node = memory->frame[memory->depth - 1].entry.node;
   return dictionary_node_known(node) || write_nodes(target, memory) ? with_label(target, memory) : 0;
 }

@@ -7,11 +7,13 @@
 #include "inside/stacks/codes.h"
 #include "inside/stacks/recent.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/hash.h"
 #include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
 #include "tests/check.h"
 
 /* ---- stand-ins for the other files of the shim ---- */
@@ -25,6 +27,8 @@ bool safe_read(void *to, const void *from, size_t size) {
   memcpy(to, from, size);
   return true;
 }
+static int losses;
+void loss_add(uint32_t index) { losses += index == LOSS_deep_stack; }
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
   return check(to && from && count && size && work && false), false; /* code objects are not read here */
 }
@@ -47,7 +51,7 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 }
 bool dictionary_node_known(uint64_t hash) { return hash && !node_is_missing; }
 static struct record_node written[8];
-static int nodes_written;
+static int nodes_written, nodes_truncated;
 static struct record_node labelled;
 uint64_t dictionary_labelled(const struct record_node *innermost, uint64_t label) {
   labelled = *innermost;
@@ -56,6 +60,7 @@ uint64_t dictionary_labelled(const struct record_node *innermost, uint64_t label
 bool dictionary_node_write(const struct record_node *node) {
   if (node_is_missing > 1) return false;
   written[nodes_written++ % 8] = *node;
+  if (node->truncated) nodes_truncated += !node->parent;
   return true;
 }
 
@@ -80,7 +85,7 @@ struct frame {
 /* A chunk of the frame stack: its header, then frames. */
 struct chunk_of_frames {
   uintptr_t previous, bytes;
-  struct frame frame[64];
+  struct frame frame[604]; /* the last ones are too near to its end */
 };
 static struct chunk_of_frames chunk = {.bytes = sizeof(struct chunk_of_frames)};
 static uintptr_t state[1] = {(uintptr_t)&chunk};
@@ -209,6 +214,79 @@ static void test_random_changes_give_the_names_of_whole_stacks(void) {
     wrong += found != 0 && found != hash_of(frames, depth);
   }
   check(wrong == 0 && renamed > 29900);
+}
+
+/* A stack has its innermost 512 frames, and the outermost of them says so. */
+static uint64_t hash_of_kept(const int frames[][2], int count) {
+  return count > MAX_FRAMES ? hash_of(frames + count - MAX_FRAMES, MAX_FRAMES) : hash_of(frames, count);
+}
+
+static void test_deeper_stacks_are_named_by_their_innermost_frames(void) {
+  static int frames[600][2];
+  for (int i = 0; i < 600; i++) frames[i][0] = i % 7, frames[i][1] = 3 + i % 11;
+  begin();
+  verify(0, 7);
+  losses = 0;
+  check(named(lay_out(frames, 512)) == hash_of_kept(frames, 512) && losses == 0);
+  check(named(lay_out(frames, 513)) == hash_of_kept(frames, 513) && losses == 1);
+  frames[512][1] = 40; /* goes on */
+  facts_read = 0;
+  check(named(lay_out(frames, 513)) == hash_of_kept(frames, 513) && facts_read == 0);
+  frames[511][1] = 41; /* returned, and called again */
+  check(named(lay_out(frames, 513)) == hash_of_kept(frames, 513));
+  check(named(lay_out(frames, 600)) == hash_of_kept(frames, 600));
+  node_is_missing = 1;
+  nodes_written = 0;
+  check(named(lay_out(frames, 520)) == hash_of_kept(frames, 520) && nodes_written == MAX_FRAMES);
+  node_is_missing = 0;
+  check(written[7].hash == hash_of_kept(frames, 520) && !written[7].truncated);
+  check(named(lay_out(frames, 513)) == hash_of_kept(frames, 513));
+  chunk.frame[1].previous = 0; /* the same frames, and no more */
+  check(named((uintptr_t)&chunk.frame[512]) == hash_of(frames + 1, 512));
+  losses = 0;
+  check(named(lay_out(frames, 512)) == hash_of_kept(frames, 512));
+  check(named(lay_out(frames, 3)) == hash_of_kept(frames, 3) && losses == 0);
+  codes_changed(code(5));
+  check(named(lay_out(frames, 600)) == 0 && safe_reads == 0);
+}
+
+static void test_random_depths_give_the_names_of_kept_frames(void) {
+  static int frames[600][2];
+  uint64_t random = 7;
+  int depth = 500, renamed = 0, wrong = 0;
+  begin();
+  verify(0, 16);
+  living_block = 0;
+  for (int i = 0; i < 600; i++) frames[i][0] = i * i % 16, frames[i][1] = 3 + i % 90;
+  for (int i = 0; i < 6000; i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    unsigned draw = (unsigned)(random >> 33);
+    if (draw % 8 < 3 && depth < 600) frames[depth++][0] = (int)(draw / 8 % 16);
+    if (draw % 8 > 4) depth -= 1 + (int)(draw / 8 % 4);
+    if (depth < 480) depth = 530;
+    frames[depth - 1][1] = 3 + (int)(draw >> 12) % 90;
+    if (draw % 64 == 3) frames[draw / 64 % (unsigned)depth][1] = 3 + (int)(draw >> 20) % 90;
+    uint64_t found = named(lay_out(frames, depth));
+    renamed += found != 0;
+    wrong += found != 0 && found != hash_of_kept(frames, depth);
+  }
+  check(wrong == 0 && renamed > 5990);
+}
+
+static void test_the_outermost_frame_of_a_deeper_stack_says_so(void) {
+  static int frames[600][2];
+  int marked = 0;
+  for (int i = 0; i < 600; i++) frames[i][0] = i % 7, frames[i][1] = 3;
+  begin();
+  verify(0, 7);
+  check(named(lay_out(frames, 600)) == hash_of_kept(frames, 600));
+  node_is_missing = 1;
+  nodes_truncated = 0;
+  check(named(lay_out(frames, 550)) == hash_of_kept(frames, 550));
+  marked = nodes_truncated;
+  check(named(lay_out(frames, 3)) == hash_of_kept(frames, 3));
+  node_is_missing = 0;
+  check(marked == 1 && nodes_truncated == 1);
 }
 
 static void test_a_frame_that_is_set_up_belongs_to_its_caller(void) {
@@ -427,6 +505,9 @@ int main(void) {
   test_missing_nodes_are_written_parents_first();
   test_only_what_changed_is_named_again();
   test_random_changes_give_the_names_of_whole_stacks();
+  test_deeper_stacks_are_named_by_their_innermost_frames();
+  test_random_depths_give_the_names_of_kept_frames();
+  test_the_outermost_frame_of_a_deeper_stack_says_so();
   test_a_frame_that_is_set_up_belongs_to_its_caller();
   test_a_label_makes_another_node_of_the_innermost_frame();
   test_freed_and_allocated_addresses_are_no_longer_known();
