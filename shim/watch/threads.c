@@ -311,7 +311,7 @@ static bool read_native(void *context, const struct ring_sample *sample, struct 
 static void go_back(void *context, const struct ring_sample *sample, const struct native_evidence *native,
                     struct attached_stack *out) {
   struct watched *thread = context;
-  struct loop_of_sample loop = {native->eval_frame, sampled_in_loop(), &thread->process->code.places};
+  struct loop_of_sample loop = {native->eval_frame, sampled_in_loop(), thread->process->code.places};
   instruction_of_sample(stack_walked(thread), sample, &loop, out);
 }
 

@@ -98,6 +98,48 @@ static void test_places(int running, int next) {
   check(found_for(&of, &places, 9) == 9);
 }
 
+/* The loop makes two calls in turn, the second one seldom, with the next instruction in two places; each has old ones during the
+ * other call. Returns how often the frame was put to a wrong instruction, after some samples. */
+static int wrong_of_calls(int next, int next_of_second, int samples) {
+  static struct next_places places;
+  struct invented of;
+  int wrong = 0;
+  places = (struct next_places){0};
+  for (int i = 0; i < samples; i++) {
+    bool is_second = draw(8) == 0;
+    int32_t unit = 1 + (int32_t)draw(UNITS - 2);
+    invent(&of, unit, is_second ? next : next_of_second, is_second ? next_of_second : next);
+    of.registers.value[DWARF_PC] = is_second ? 0x4200 : 0x4242;
+    of.registers.known |= BIT(DWARF_PC);
+    int32_t read = draw(3) ? (int32_t)draw(UNITS) : unit, found = found_for(&of, &places, read);
+    if (i >= samples / 2) wrong += found != unit;
+  }
+  return wrong;
+}
+
+static void test_calls(void) {
+  for (int next = 0; next < NEXT_PLACES; next++)
+    check(wrong_of_calls(next, (next + 1 + (int)draw(NEXT_PLACES - 1)) % NEXT_PLACES, SAMPLES) == 0);
+  check(wrong_of_calls(3, 7, 300000) == 0); /* counts are halved */
+}
+
+/* More calls than there are entries: the places of all calls count. */
+static void test_many_calls(void) {
+  static struct next_places places;
+  struct invented of;
+  int wrong = 0;
+  for (int i = 0; i < 20 * SAMPLES; i++) {
+    int32_t unit = 1 + (int32_t)draw(UNITS - 2);
+    invent(&of, unit, 5, 9);
+    of.registers.value[DWARF_PC] = 0x4000 + 4 * draw(2000);
+    of.registers.known |= BIT(DWARF_PC);
+    int32_t found = found_for(&of, &places, draw(3) ? (int32_t)draw(UNITS) : unit);
+    if (i >= 10 * SAMPLES) wrong += found != unit;
+  }
+  printf("wrong with many calls: %d of %d\n", wrong, 10 * SAMPLES);
+  check(wrong < SAMPLES / 2);
+}
+
 /* A call whose two halves are one: the frame is put to the first. */
 static void test_halves(void) {
   struct next_places places = {0};
@@ -120,6 +162,8 @@ static void test_halves(void) {
 int main(void) {
   for (int next = 0; next < NEXT_PLACES; next++)
     test_places((next + 1 + (int)draw(NEXT_PLACES - 1)) % NEXT_PLACES, next);
+  test_calls();
+  test_many_calls();
   test_halves();
   puts("ok");
   return 0;

@@ -2,9 +2,10 @@
  * instruction of its innermost frame may be a later one. That of the sample is among the registers of the sample, or on its
  * native stack: the bytecode loop keeps it there.
  *
- * Where it keeps the next instruction while it calls a function is up to the compiler: in a register that the callee saves, or
- * in a word of its C frame; other places have the running instruction, or old ones. In each sample whose call still runs when
- * the stack is read, the right place agrees with what was read; the others do so by chance. So they are counted. */
+ * Where it keeps the next instruction while it calls a function is up to the compiler, and differs between the calls of one
+ * loop: in a register that the callee saves, or in a word of its C frame; other places have the running instruction, or old
+ * ones. In each sample whose call still runs when the stack is read, the right place agrees with what was read; the others
+ * do so by chance. So they are counted, for each call instruction of the loop. */
 #include "watch/native/instruction.h"
 
 #include "formats/spool/spool.h"
@@ -20,6 +21,7 @@
 #define NOT_READ 255
 #define LONGEST 10 /* units that the next instruction may be ahead of the one that runs, caches included */
 #define TRUSTED 8  /* a place that was right so often is taken */
+#define PROBES 8   /* entries of the table of calls in which one may be */
 
 /* On 3.11, a call is PRECALL, with one unit of caches, and CALL, with four. If PRECALL is specialized for a C function, it skips
  * CALL and then makes the call itself. These are its opcodes, and those of a CALL that never runs. */
@@ -94,15 +96,35 @@ static int32_t unit_at(struct bytecode code, const struct ring_sample *sample, c
   return word < sample->stack_words ? unit_before(code.at, code.units, sample->stack[word]) : -1;
 }
 
-/* Returns the unit that the places name which were right most often; -1 = they differ, or none was often enough. */
-static int32_t unit_by_places(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
-                              size_t frame) {
-  uint32_t most = TRUSTED;
+/* Returns the counts of the call that the loop has made; null = it is unknown, or the table is full. */
+static struct next_counts *counts_of_call(const struct loop_of_sample *loop) {
+  uintptr_t after = loop->registers->value[DWARF_PC];
+  if (!(loop->registers->known & BIT(DWARF_PC)) || !after) return NULL;
+  for (uintptr_t probe = 0; probe < PROBES; probe++) {
+    struct next_call *call = &loop->places->call[((after ^ after >> 8) + probe) % NEXT_CALLS];
+    if (!call->after) call->after = after;
+    if (call->after == after) return &call->counts;
+  }
+  return NULL;
+}
+
+static unsigned most_of(const struct next_counts *counts) {
+  unsigned most = 0;
   for (int place = 0; place < NEXT_PLACES; place++)
-    if (loop->places->right[place] > most) most = loop->places->right[place];
+    if (counts->right[place] > most) most = counts->right[place];
+  return most;
+}
+
+/* Returns the unit that the places name which were right most often in this call; -1 = they differ, or none was often enough. While
+ * none was, those of all calls count that were right in this one as often as any other. */
+static int32_t unit_by_places(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
+                              size_t frame, const struct next_counts *of_call) {
+  const struct next_counts *all = &loop->places->all;
+  unsigned most = of_call ? most_of(of_call) : 0, most_of_all = most_of(all);
   int32_t found = -1;
   for (int place = 0; place < NEXT_PLACES; place++) {
-    if (loop->places->right[place] < most) continue;
+    if (of_call && of_call->right[place] < most) continue;
+    if (most < TRUSTED && (most_of_all < TRUSTED || all->right[place] < most_of_all)) continue;
     int32_t unit = unit_at(code, sample, loop, frame, place);
     if (found >= 0 && unit != found) return -1;
     found = unit;
@@ -110,18 +132,33 @@ static int32_t unit_by_places(struct bytecode code, const struct ring_sample *sa
   return found;
 }
 
-static void count_places(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
-                         size_t frame, int32_t read) {
-  for (int place = 0; place < NEXT_PLACES && read >= 0; place++) {
-    int32_t unit = unit_at(code, sample, loop, frame, place);
-    loop->places->right[place] += unit >= read && unit < read + LONGEST;
+/* If a count is full, all are halved. */
+static void count(struct next_counts *counts, const bool *is_right) {
+  unsigned most = 0;
+  for (int place = 0; place < NEXT_PLACES; place++) {
+    counts->right[place] = (uint16_t)(counts->right[place] + is_right[place]);
+    if (counts->right[place] > most) most = counts->right[place];
   }
+  for (int place = 0; place < NEXT_PLACES && most == UINT16_MAX; place++) counts->right[place] /= 2;
+}
+
+static void count_places(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
+                         size_t frame, int32_t read, struct next_counts *of_call) {
+  bool is_right[NEXT_PLACES];
+  for (int place = 0; place < NEXT_PLACES; place++) {
+    int32_t unit = unit_at(code, sample, loop, frame, place);
+    is_right[place] = read >= 0 && unit >= read && unit < read + LONGEST;
+  }
+  count(&loop->places->all, is_right);
+  if (of_call) count(of_call, is_right);
 }
 
 static int32_t unit_of_call(struct bytecode code, const struct ring_sample *sample, const struct loop_of_sample *loop,
                             size_t frame, int32_t read) {
-  int32_t found = unit_by_places(code, sample, loop, frame);
-  count_places(code, sample, loop, frame, read);
+  if (!loop->places) return -1;
+  struct next_counts *of_call = counts_of_call(loop);
+  int32_t found = unit_by_places(code, sample, loop, frame, of_call);
+  count_places(code, sample, loop, frame, read, of_call);
   return found;
 }
 

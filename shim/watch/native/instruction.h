@@ -24,15 +24,23 @@ void instruction_read(const struct walked_stack *walked, struct attached_stack *
 #define NEXT_REGISTERS 6 /* that the callee saves */
 #define NEXT_WORDS 64    /* of the loop's C frame, from the stack pointer on */
 #define NEXT_PLACES (NEXT_REGISTERS + NEXT_WORDS)
+#define NEXT_CALLS 256
+struct next_counts {
+  uint16_t right[NEXT_PLACES]; /* number of samples in which the place agreed with the frame as it was read */
+};
 struct next_places {
-  uint32_t right[NEXT_PLACES]; /* number of samples in which the place agreed with the frame as it was read */
+  struct next_counts all;
+  struct next_call {
+    uintptr_t after; /* the call instruction; 0 = the entry is free */
+    struct next_counts counts;
+  } call[NEXT_CALLS]; /* of the loop, by a hash */
 };
 
 /* The bytecode loop that a sample was in. */
 struct loop_of_sample {
   uintptr_t frame;                          /* its stack pointer; 0 = unknown */
   const struct unwind_registers *registers; /* when it made its call */
-  struct next_places *places;               /* of the interpreter */
+  struct next_places *places;               /* of the interpreter; null = none */
 };
 
 /* After that: puts the innermost frame to the instruction that it had when the thread was sampled, if its function still runs. */

@@ -83,6 +83,7 @@ static void use(const struct remote_images *images, struct python_symbols *symbo
 void sampled_forget(struct sampled_code *code) {
   if (in_use == code->symbols) in_use = NULL;
   free(code->symbols);
+  free(code->places);
   *code = (struct sampled_code){.symbols = NULL};
 }
 
@@ -92,6 +93,7 @@ static bool find_interpreter(struct sampled_code *code, pid_t pid, const struct 
   sampled_forget(code);
   code->interpreter = source->interpreter;
   code->symbols = interpreter_symbols(pid, source, version);
+  code->places = calloc(1, sizeof *code->places);
   if (!code->symbols || !code->symbols->eval.start) loss_add(LOSS_attached_unclassified);
   return code->symbols;
 }

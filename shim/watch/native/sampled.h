@@ -17,7 +17,7 @@
 struct sampled_code {
   struct python_symbols *symbols; /* null = unknown */
   uintptr_t interpreter;          /* an address in its code, when it was looked for */
-  struct next_places places;      /* where its bytecode loop keeps the next instruction */
+  struct next_places *places;     /* where its bytecode loop keeps the next instruction; null = unknown */
 };
 
 /* Derives the evidence of a sample that has registers, and writes the functions on its stack as the thread `thread`'s. All
