@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from contextlib import suppress
@@ -112,7 +113,8 @@ class AttachedMemory:
 
     def stop(self) -> None:
         """Ends it and puts everything in the process back. Where the main thread runs no Python code, another thread has the
-        loader's lock, or the process has become another user (or called chroot), the library does that itself when memory is next allocated."""
+        loader's lock, or the process has become another user (or called chroot), the library does that itself when memory is
+        next allocated."""
         if not self._is_on:
             return
         self._is_on = False
@@ -136,7 +138,9 @@ def _injector(pid: int, folder: HeldFolder) -> Injector:
 def _refusal_of_access(pid: int) -> str | None:
     """Where it may not open what the recorder has made, or would not find it. Raises OSError."""
     identity, own = read_identity(pid), read_identity("self")
-    if identity is None or own is None or identity.user != own.user:
+    if identity is None:
+        raise ProcessLookupError(errno.ESRCH, "it has ended")
+    if own is None or identity.user != own.user:
         return "it belongs to another user, who cannot write into the recording"
     if not os.path.samestat(os.stat(f"/proc/{pid}/root"), os.stat("/")):  # noqa: PTH116
         return "it has another root folder (chroot), where the recording is not found"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from scalene_trace.recorder.attached.facts import Mapping, open_mapped
+from scalene_trace.recorder.attached.memory.recording import _refusal_of_access as refusal_of_access
 from scalene_trace.recorder.other_memory import read_memory, write_pieces, write_unless_changed
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -54,6 +55,8 @@ def test_a_process_that_has_ended() -> None:
     ctypes.set_errno(0)
     with pytest.raises(ProcessLookupError):
         write_unless_changed(ended.pid, [], [(PAGE, b"new")])
+    with pytest.raises(ProcessLookupError, match="it has ended"):  # rather than: it is another user's
+        refusal_of_access(ended.pid)
 
 
 def test_a_file_that_has_taken_the_name_of_one_that_is_mapped_must_be_harmless(tmp_path: Path) -> None:
