@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from ...errors import SetupError
 from ...folder.files import SPOOL_NAME
@@ -55,6 +56,8 @@ class AttachedMemory:
             self._folder, self._injector = folder, _injector(pid, folder)
             result = self._checked()
         except (OSError, ValueError) as error:
+            if isinstance(error, ProcessLookupError) or not Path(f"/proc/{pid}").exists():
+                raise SetupError(_refused(pid, "it has ended, or called exec")) from error
             raise SetupError(f"The memory of process {pid} cannot be recorded: {error}. {_DORMANT}.") from error
         if result is None:
             raise SetupError(_silent(pid))

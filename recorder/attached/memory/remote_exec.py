@@ -3,6 +3,7 @@ version of Python than the recorder: where its fields lie, its own table says.""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from contextlib import suppress
@@ -85,7 +86,7 @@ class RemoteExec:
         breaker, support, _, pending, path, room = (_word(table, at + 8 * index) for index in range(6))
         main = image.word(image.word(image.python.runtime + _word(table, _HEAD)) + _word(table, _MAIN))
         if not main:
-            raise SetupError(f"Process {image.pid} has no main thread that runs Python.")
+            raise ProcessLookupError(errno.ESRCH, "none of its threads is Python's main thread")
         return _Place(main + breaker, main + support + pending, main + support + path, room)
 
 

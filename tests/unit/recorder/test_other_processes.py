@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from scalene_trace.recorder.attached.facts import Mapping, open_mapped
+from scalene_trace.recorder.attached.memory.recording import AttachedMemory
 from scalene_trace.recorder.attached.memory.recording import _refusal_of_access as refusal_of_access
+from scalene_trace.recorder.errors import SetupError
+from scalene_trace.recorder.folder.held import HeldFolder
 from scalene_trace.recorder.other_memory import read_memory, write_pieces, write_unless_changed
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -47,7 +50,7 @@ def test_a_part_is_an_error(call: Callable[[int], object]) -> None:
     LIBC.munmap(pages, PAGE)
 
 
-def test_a_process_that_has_ended() -> None:
+def test_a_process_that_has_ended(tmp_path: Path) -> None:
     with subprocess.Popen("true") as ended:
         pass
     with pytest.raises(ProcessLookupError):
@@ -57,6 +60,10 @@ def test_a_process_that_has_ended() -> None:
         write_unless_changed(ended.pid, [], [(PAGE, b"new")])
     with pytest.raises(ProcessLookupError, match="it has ended"):  # rather than: it is another user's
         refusal_of_access(ended.pid)
+    with pytest.raises(SetupError) as said:
+        AttachedMemory(ended.pid, HeldFolder(tmp_path))
+    assert "has ended" in str(said.value)
+    assert "Errno" not in str(said.value)
 
 
 def test_a_file_that_has_taken_the_name_of_one_that_is_mapped_must_be_harmless(tmp_path: Path) -> None:
