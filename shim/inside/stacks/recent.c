@@ -12,12 +12,18 @@
  * thread, so any thread may use any of them that is free. */
 #include "inside/stacks/recent.h"
 
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "inside/core/thread_state.h"
 #include "inside/stacks/chunks.h"
 #include "inside/stacks/codes.h"
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
+#include "shared/sealed/sealed.h"
 #include "shared/stacks/chain.h"
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
@@ -46,12 +52,28 @@ struct memory {
   struct named_frame frame[MAX_FRAMES]; /* of the stack before, the outermost first */
   struct named_frame fresh[MAX_FRAMES]; /* that differ from it, the innermost first */
 };
-static struct memory memories[MEMORIES];
+/* Mapped when they are first needed, which is never unless every allocation is recorded. */
+static _Atomic(struct memory *) memories[MEMORIES];
+
+static struct memory *map_memory(_Atomic(struct memory *) *place) {
+  struct memory *other = NULL;
+  if (sealed()) return NULL;
+  int saved_errno = errno;
+  long memory = syscall(SYS_mmap, NULL, sizeof(struct memory), (long)(PROT_READ | PROT_WRITE),
+                        (long)(MAP_PRIVATE | MAP_ANONYMOUS), -1L, 0L);
+  errno = saved_errno;
+  if (memory == -1) return NULL;
+  if (atomic_compare_exchange_strong(place, &other, (struct memory *)memory)) return (struct memory *)memory;
+  syscall(SYS_munmap, memory, sizeof(struct memory));
+  return other;
+}
 
 static struct memory *take_memory(void) {
   for (uint32_t i = 0; i < MEMORIES; i++) {
-    struct memory *memory = &memories[(this_thread.id + i) % MEMORIES];
+    _Atomic(struct memory *) *place = &memories[(this_thread.id + i) % MEMORIES];
+    struct memory *memory = atomic_load_explicit(place, memory_order_acquire);
     uint32_t free = 0;
+    if (!memory && !(memory = map_memory(place))) continue;
     if (atomic_compare_exchange_strong(&memory->owner, &free, 1)) return memory;
   }
   return NULL;
@@ -60,7 +82,10 @@ static struct memory *take_memory(void) {
 static void give_memory(struct memory *memory) { atomic_store_explicit(&memory->owner, 0, memory_order_release); }
 
 void recent_postfork_child(void) {
-  for (int i = 0; i < MEMORIES; i++) give_memory(&memories[i]);
+  for (int i = 0; i < MEMORIES; i++) {
+    struct memory *memory = atomic_load_explicit(&memories[i], memory_order_relaxed);
+    if (memory) give_memory(memory);
+  }
 }
 
 /* True if the frame is part of a generator or coroutine whose block is alive. That is tested only after the frame
