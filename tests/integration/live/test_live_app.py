@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from scalene_trace.cli.live.following import ENDED, RECORDING, Status
 from scalene_trace.cli.live.tables import VIEWS
 from scalene_trace.recorder.errors import ControlError
 from tests.support.example_traces import hostile_builder
+from tests.support.paths import PATIENCE_S
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 LINES, PROCESSES = 1000, 40
@@ -82,11 +84,10 @@ def run_app(script: Script, size: tuple[int, int], steps: Callable[[LiveApp, Pil
 
 
 async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
-    for _ in range(300):
-        if is_so():
-            return
+    end_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end_s, "it did not happen"
         await pilot.pause(0.05)
-    raise AssertionError("it did not happen within 15 s")
 
 
 def cells(app: App[Any], row: int) -> list[str]:

@@ -61,7 +61,7 @@ def test_code_that_differs_in_its_line_table_alone(of: Interpreter, how: str, tm
     else:
         record(trace, program, of, ["--alloc-interval", "1"] if how == "by events" else ["--cpu-interval", "1ms"])
     found = {row["line"]: row for row in report(trace)["lines"] if row["file"].endswith("made.py")}
-    each, error = (0.2, 0.5) if is_cpu else (10_000_019, 0.01)
+    each, error = (0.2, 0.9) if is_cpu else (10_000_019, 0.01)  # without the mend, some lines have nothing
     values = {line: found[line]["cpu_s" if is_cpu else "alloc_bytes"] for line in found if line > 1}
     assert values == {line: pytest.approx(each, rel=error) for line in range(2, 12)}
 
