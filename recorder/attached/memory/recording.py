@@ -41,6 +41,7 @@ _MISSING = {
     "loader": "a thread is inside dl_iterate_phdr or dlopen all the time",
     UNANSWERED: "its main thread does not answer",
 }
+_GONE = "it has ended, or called exec"
 #: The watcher has not seen the process yet, another thread has the loader's lock, or the recording before is about to end.
 _AGAIN = ("process", "loader", "ending")
 
@@ -56,8 +57,8 @@ class AttachedMemory:
             self._folder, self._injector = folder, _injector(pid, folder)
             result = self._checked()
         except (OSError, ValueError) as error:
-            if isinstance(error, ProcessLookupError) or not Path(f"/proc/{pid}").exists():
-                raise SetupError(_refused(pid, "it has ended, or called exec")) from error
+            if _is_gone(pid, error):
+                raise SetupError(_refused(pid, _GONE)) from error
             raise SetupError(f"The memory of process {pid} cannot be recorded: {error}. {_DORMANT}.") from error
         if result is None:
             raise SetupError(_silent(pid))
@@ -65,7 +66,7 @@ class AttachedMemory:
             raise SetupError(_refused(pid, _MISSING.get(result, result)))
 
     def _checked(self) -> str | None:
-        """Raises OSError, SetupError."""
+        """Raises OSError, ValueError, SetupError."""
         result = None
         try:
             result = self._run("check", _START_S)
@@ -75,7 +76,7 @@ class AttachedMemory:
         return result
 
     def _run(self, command: str, patience_s: float) -> str | None:
-        """Runs it again while something is missing that soon will be there. Raises OSError, SetupError."""
+        """Runs it again while something is missing that soon will be there. Raises OSError, ValueError, SetupError."""
         end_s, result = time.monotonic() + patience_s, None
         while (left_s := end_s - time.monotonic()) > 0:
             result = self._ask(command, left_s)
@@ -86,7 +87,7 @@ class AttachedMemory:
 
     def _ask(self, command: str, patience_s: float) -> str | None:
         """Runs a command, unless the process can open no script and no file for the result any more: its interpreter would print
-        that. Raises OSError, SetupError."""
+        that. Raises OSError, ValueError, SetupError."""
         reason = _refusal_of_access(self._pid) or _refusal_of_folder(self._pid, self._folder)
         if reason:
             raise SetupError(_refused(self._pid, reason))
@@ -102,8 +103,9 @@ class AttachedMemory:
         except SetupError as error:
             self._injector.close()
             return str(error)
-        except (OSError, ValueError):  # it has ended, or called exec
-            pass
+        except (OSError, ValueError) as error:
+            self._injector.close()
+            return _refused(self._pid, _GONE if _is_gone(self._pid, error) else str(error))
         self._is_on = result in ("done", UNANSWERED)
         if result == "done" and (reason := _filter_of(self._pid)):  # set since then, before the library could see it
             self.stop()
@@ -136,6 +138,12 @@ def _injector(pid: int, folder: HeldFolder) -> Injector:
     if reason is not None or python is None:
         raise SetupError(_refused(pid, str(reason)))
     return Injector(pid, life, python, folder, attached_library())
+
+
+def _is_gone(pid: int, error: Exception) -> bool:
+    """Has it ended, or is none of the memory there any more that it had?"""
+    is_gone = isinstance(error, OSError) and error.errno in (errno.ESRCH, errno.EFAULT)
+    return is_gone or not Path(f"/proc/{pid}").exists()
 
 
 def _refusal_of_access(pid: int) -> str | None:

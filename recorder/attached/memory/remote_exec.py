@@ -3,7 +3,6 @@ version of Python than the recorder: where its fields lie, its own table says.""
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from contextlib import suppress
@@ -45,7 +44,7 @@ class RemoteExec:
 
     def ask(self, result: Path, command: str, patience_s: float) -> bool:
         """Lets the library carry out a command, whose result goes to the file ``result`` in the folder. Returns whether the script
-        is run; if not, the request is withdrawn. Raises OSError, SetupError. Call :meth:`finish` when there is a result: the
+        is run; if not, the request is withdrawn. Raises OSError, ValueError, SetupError. Call :meth:`finish` when there is a result: the
         interpreter says that it runs the script before it opens it."""
         name = result.with_suffix(".py").name
         self._script = own = self._folder.path / name
@@ -86,7 +85,7 @@ class RemoteExec:
         breaker, support, _, pending, path, room = (_word(table, at + 8 * index) for index in range(6))
         main = image.word(image.word(image.python.runtime + _word(table, _HEAD)) + _word(table, _MAIN))
         if not main:
-            raise ProcessLookupError(errno.ESRCH, "none of its threads is Python's main thread")
+            raise ValueError("none of its threads is Python's main thread")
         return _Place(main + breaker, main + support + pending, main + support + path, room)
 
 

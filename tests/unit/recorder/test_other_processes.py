@@ -14,6 +14,7 @@ import pytest
 
 from scalene_trace.recorder.attached.facts import Mapping, open_mapped
 from scalene_trace.recorder.attached.memory.recording import AttachedMemory
+from scalene_trace.recorder.attached.memory.recording import _is_gone as is_gone
 from scalene_trace.recorder.attached.memory.recording import _refusal_of_access as refusal_of_access
 from scalene_trace.recorder.errors import SetupError
 from scalene_trace.recorder.folder.held import HeldFolder
@@ -64,6 +65,12 @@ def test_a_process_that_has_ended(tmp_path: Path) -> None:
         AttachedMemory(ended.pid, HeldFolder(tmp_path))
     assert "has ended" in str(said.value)
     assert "Errno" not in str(said.value)
+
+
+@pytest.mark.parametrize("number", [errno.ESRCH, errno.EFAULT])
+def test_exec_takes_away_what_is_read(number: int) -> None:
+    assert is_gone(os.getpid(), OSError(number, "as after exec"))
+    assert not is_gone(os.getpid(), OSError(errno.ENOSPC, "a full disk"))
 
 
 def test_a_file_that_has_taken_the_name_of_one_that_is_mapped_must_be_harmless(tmp_path: Path) -> None:
