@@ -42,8 +42,14 @@ static int64_t compare(void) {
 static void test_the_answers_are_those_of_the_clock(void) {
   kind = REAL;
   begin();
-  int64_t count = compare();
-  if (arch_ticks()) check(reads < count - count / 10);
+  bool is_quick = !arch_ticks();
+  /* On a busy machine, two measurements of the rate may not agree for a while. */
+  for (int round = 0; round < 50 && (round == 0 || !is_quick); round++) {
+    reads = 0;
+    int64_t count = compare();
+    is_quick = is_quick || reads < count - count / 10;
+  }
+  check(is_quick);
 }
 
 static void test_a_clock_that_takes_long_is_read_each_time(void) {
