@@ -2,12 +2,14 @@
  *
  * From schedstat it follows exactly how long a thread was neither on the CPU nor runnable. Polls only divide that time
  * among the stacks and classes that they observe. The time between two polls that observed the same wait is charged to
- * that wait; between two different waits, half to each. Time that no poll has observed is owed, and is charged to the
+ * that wait; between two different waits, half to each. The rest of a wait after which the thread was observed running is the
+ * middle of what is possible. Time that no poll has observed is owed, and is charged to the
  * next wait that is observed. So the sum is exact, and short waits get their share because they are observed in
  * proportion to their length. */
 #include "watch/threads.h"
 
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
@@ -31,6 +33,8 @@
 #define NATIVE_BURST_NS 20000000  /* CPU time that reading the native stacks of one process may take at once, */
 #define NATIVE_SHARE 50           /* and 1/50 of a core in the long run */
 #define RARE_NS 200000000         /* a poll that comes so late, and finds another wait, is counted as a loss */
+#define LEAST_TICK_NS 1000000     /* time between two of the kernel's ticks, */
+#define LONGEST_TICK_NS 10000000  /* if it does not say how long */
 #define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
 #define ATTEMPTS 3                /* to read a consistent stack */
 
@@ -113,11 +117,66 @@ static void give_back(struct watched *thread, int64_t owed) {
   if (thread->wait.record) publish(&thread->wait);
 }
 
-/* Closes the wait of a thread that was observed running or has ended. The time that is owed is charged to that wait,
- * but at most the time since the last poll that found it. */
+/* ---- the rest of a wait that has ended since the poll before ----
+ *
+ * The kernel counts the time of a thread that runs at its own ticks, 1 to 10 ms apart. So what is owed when a thread is
+ * observed running is the rest of its wait, and what it has run since it was counted. The rest is charged when the thread
+ * is observed waiting again: by then, all of its time on the CPU is known. */
+
+/* Time between two of the kernel's ticks. */
+static int64_t kernel_tick_ns(void) {
+  static int64_t tick_ns;
+  struct timespec resolution = {0, 0};
+  if (tick_ns) return tick_ns;
+  if (clock_getres(CLOCK_MONOTONIC_COARSE, &resolution)) resolution.tv_nsec = LONGEST_TICK_NS;
+  tick_ns = resolution.tv_nsec < LEAST_TICK_NS ? LEAST_TICK_NS : resolution.tv_nsec;
+  return tick_ns;
+}
+
+/* The rest is at most `owed`, and at least `least_ns` if all time before was of that wait. */
+static void bound_rest(struct watched *thread, int64_t owed, int64_t least_ns) {
+  struct rest *rest = &thread->rest;
+  if (rest->most_ns > owed) rest->most_ns = owed > 0 ? owed : 0;
+  if (least_ns > rest->most_ns) least_ns = rest->most_ns;
+  if (least_ns <= 0) return;
+  rest->most_ns -= least_ns;
+  charge(thread, least_ns, thread->wait.facts.end_ns + least_ns);
+}
+
+static void observed_running(struct watched *thread, const struct schedule *now, int64_t owed, int64_t t_ns) {
+  struct rest *rest = &thread->rest;
+  int64_t passed_ns = t_ns - thread->polled_ns, tick_ns = kernel_tick_ns();
+  if (thread->condition == CONDITION_BLOCKED) {
+    give_back(thread, owed);
+    *rest = (struct rest){.is_open = true, .most_ns = t_ns - thread->wait.facts.end_ns};
+    bound_rest(thread, owed, 0);
+  } else if (rest->is_open) {
+    bool counted = now->run_ns != thread->seen.run_ns; /* since the poll before, and at the last tick */
+    bound_rest(thread, owed, counted ? owed - (passed_ns < tick_ns ? passed_ns : tick_ns) : 0);
+  }
+  rest->ran_ns = t_ns;
+}
+
+/* Nothing more will be known of it: any part of what is possible is as likely. */
+static void charge_rest(struct watched *thread) {
+  struct rest *rest = &thread->rest;
+  if (rest->is_open) charge(thread, rest->most_ns / 2, thread->wait.facts.end_ns + rest->most_ns / 2);
+  rest->is_open = false;
+}
+
+/* `owed` is exact again: the thread waits or has ended. It ran until rest.ran_ns at least, so what is longer than the time since
+ * then is of the wait before. */
+static void end_rest(struct watched *thread, int64_t owed, int64_t t_ns) {
+  if (thread->rest.is_open) bound_rest(thread, owed, owed - (t_ns - thread->rest.ran_ns));
+  charge_rest(thread);
+}
+
+/* Closes the wait of a thread that has ended. The time that is owed is charged to the wait in which the last poll found it, but
+ * at most the time since that poll. */
 static void close_wait(struct watched *thread, int64_t owed, int64_t t_ns) {
   int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
   give_back(thread, owed);
+  end_rest(thread, owed, t_ns);
   if (thread->condition == CONDITION_BLOCKED) charge(thread, owed < passed_ns ? owed : passed_ns, t_ns);
 }
 
@@ -318,6 +377,8 @@ static int64_t begin_wait(struct watched *thread, const struct poll *poll, int64
 static void observed_waiting(struct watched *thread, const struct poll *poll) {
   int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
   thread->stack = poll->stack;
+  end_rest(thread, owed, poll->t_ns);
+  owed = owed_ns(thread, &poll->schedule, poll->t_ns);
   if (!poll->class) {
     thread->charged_ns += owed;
     thread->wait.facts.wait_class = 0;
@@ -351,6 +412,7 @@ static int64_t next_poll(const struct watched *thread, int64_t period_ns) {
 static bool refuse(struct watched *thread) {
   if (thread->condition == CONDITION_BLOCKED) thread->condition = CONDITION_RUNNING;
   thread->wait.facts.wait_class = 0;
+  thread->rest.is_open = false;
   if (thread->process->refusals + 1 >= REFUSED) {
     process_give_up(thread);
   } else {
@@ -370,7 +432,7 @@ static bool observe_changed(struct watched *thread, struct poll *poll) {
   } else {
     int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
     note_late(thread, owed, poll->t_ns);
-    close_wait(thread, owed, poll->t_ns);
+    observed_running(thread, &poll->schedule, owed, poll->t_ns);
   }
   observe_delay(thread, &poll->schedule, state != CALL_BLOCKED, poll->t_ns);
   bool waits = state == CALL_BLOCKED && poll->class;
@@ -435,6 +497,8 @@ void account_rest(struct watched *thread, int64_t t_ns) {
   thread->polled_ns = t_ns;
 }
 
+void account_settle(struct watched *thread) { charge_rest(thread); }
+
 /* ---- ends ---- */
 
 static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
@@ -444,6 +508,7 @@ static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
 
 void account_gone(struct watched *thread, int64_t until_ns) {
   lose_native(&thread->wait);
+  charge_rest(thread);
   if (thread->condition == CONDITION_BLOCKED && until_ns > thread->polled_ns)
     charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
   if (thread->condition != CONDITION_NEW) charge_rest_of_delay(thread, thread->polled_ns);
@@ -458,6 +523,7 @@ void account_ended(struct watched *thread) {
   if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
   int64_t owed = owed_ns(thread, &end, entry->end_ns);
   close_wait(thread, owed, entry->end_ns);
+  if (thread->condition != CONDITION_BLOCKED) owed = owed_ns(thread, &end, entry->end_ns);
   if (thread->condition != CONDITION_BLOCKED && owed >= LEAST_LEFT_NS) {
     wait_open(&thread->wait, thread, WAIT_SLEEP, 0, entry->end_ns - owed);
     charge(thread, owed, entry->end_ns);

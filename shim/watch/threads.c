@@ -387,6 +387,17 @@ static void refresh(struct process *process, int64_t now_ns) {
   plan_refresh(process, now_ns);
 }
 
+/* Polls the threads of the process that are due, of those that were polled before, or of the new ones; `all`: even if they are
+ * not due. */
+static void poll_those(struct process *process, int64_t now_ns, bool are_new, bool all) {
+  for (struct watched *thread = process->threads, *next; thread; thread = next) {
+    next = thread->next;
+    if ((thread->condition == CONDITION_NEW) != are_new) continue;
+    if (all || thread->due_ns <= now_ns || polls_all(process)) poll_thread(thread);
+    if (all && thread->process) account_settle(thread);
+  }
+}
+
 static void poll_process(struct process *process, int64_t now_ns, bool all) {
   if (process->refusals >= REFUSED) return;
   if (rests(process, now_ns) && !all) {
@@ -396,11 +407,11 @@ static void poll_process(struct process *process, int64_t now_ns, bool all) {
     return;
   }
   bool resting = true;
-  for (struct watched *thread = process->threads, *next; thread; thread = next) {
-    next = thread->next;
-    if (all || thread->due_ns <= now_ns || polls_all(process)) poll_thread(thread);
-    resting = resting && account_rests(thread);
-  }
+  poll_those(process, now_ns, false, all);
+  poll_those(process, now_ns, true,
+             all); /* their states are searched for, while others begin or end to wait for them */
+  for (struct watched *thread = process->threads; thread && resting; thread = thread->next)
+    resting = account_rests(thread);
   process->resting = resting;
   plan_refresh(process, now_ns);
   tasks_poll(process, now_ns, false, all);

@@ -33,6 +33,13 @@ struct wait {
   bool is_read;               /* its native stack was read with these registers, or cannot be read */
 };
 
+/* Of a thread that runs: what is still to be charged to its last wait. */
+struct rest {
+  bool is_open;
+  int64_t most_ns; /* it is between 0 and so much */
+  int64_t ran_ns;  /* when the thread was last observed running */
+};
+
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
 
 /* A watched thread, at the index of its entry in the thread table. Invariant after a poll that found it blocked:
@@ -52,6 +59,7 @@ struct watched {
   int64_t charged_ns;       /* waiting time charged to waits so far */
   int64_t delay_charged_ns; /* delay charged to runnable waits so far */
   struct wait wait, runnable;
+  struct rest rest;
   uint64_t stack;       /* hash of the last stack that was read */
   uintptr_t state;      /* address of its PyThreadState; 0 = unknown */
   uint32_t state_tries; /* number of attempts to find the PyThreadState */
@@ -150,6 +158,8 @@ bool account_rests(const struct watched *thread);
 bool account_observe(struct watched *thread, int64_t period_ns);
 /* Extends the wait of a thread that was blocked at the last poll and has not run since then, until `t_ns`. */
 void account_rest(struct watched *thread, int64_t t_ns);
+/* Charges the rest of the last wait of a thread that runs, whose next wait will not be observed. */
+void account_settle(struct watched *thread);
 /* Closes the account of a thread that has gone without ending its entry (it was killed). If it was blocked, it was so
  * until `until_ns`. */
 void account_gone(struct watched *thread, int64_t until_ns);

@@ -140,6 +140,7 @@ static void run(void) {
     attached_update(now_ns, false);
     threads_update(now_ns);
     threads_poll(now_ns, false);
+    attached_open();
     cut_if_asked();
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }

@@ -1,9 +1,9 @@
 """Attached from outside (``--pid``): how far functions, the split and waits are off, and what it costs the program.
 
 Six programs of a fixed amount of work measure their own functions (``targets/timed_functions.py``). In each round a
-program runs bare, and attached to from its start, with passes every 10 ms and every 1 ms. The error is that of the function, with all its lines, whose share of the
-time differs most from the program's stopwatch of the same run, in points. The slowdown is the ratio of the wall times of a
-round. Of the split, halves.py knows the truth: Python in turn with zlib, hashlib, sorted, numpy or min, in pieces of
+program runs bare, and attached to from its start, with passes every 10 ms and every 1 ms (``--only lines``: 1 ms alone). The
+error is that of the function, with all its lines, whose share of the time differs most from the program's stopwatch of the same
+run, in points. The slowdown is the ratio of the wall times of a round. Of the split, halves.py knows the truth: Python in turn with zlib, hashlib, sorted, numpy or min, in pieces of
 20 us to 2 ms; kernel time, ``timed_functions.py kernel``, one function of which is a system call alone: the part of its
 time that is not the kernel's is an error. (urandom() of newer C libraries makes its numbers outside of the kernel.) Of waits, ``waits.py`` knows it. ``python -m tests.long.attached [--versions 3.13] [--rounds 5]`` prints medians and ranges, and writes a dated result
 into ``benchmarks/results/``.
@@ -23,7 +23,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.observed_program import record_attached
 from tests.support.recording import bare, line_of, lines_of, native_percent, report, target
 from tests.support.target_environments import recorded_interpreters
-from tests.support.timed_functions import NAMES, PROGRAM, spread, truth_of, worst_error
+from tests.support.timed_functions import NAMES, PROGRAM, spread, times_of, truth_of, worst_error
 
 Figures = dict[str, list[float]]
 #: One program for each length: code objects whose names are as long as those of earlier ones in their place are taken for
@@ -41,11 +41,7 @@ def attached(python: Interpreter, name: str, folder: Path, interval: str) -> tup
     done = record_attached(folder / "t.parquet", [PROGRAM, name], python, "--cpu-interval", interval)
     found = report(done.trace, "--all-lines")["lines"]
     truth = truth_of(done.stdout.decode())
-    waits = name == "waits"
-    lines = {
-        row["line"]: row["cpu_s"] + (row["wait_s"] if waits else 0) for row in found if row["file"] == str(PROGRAM)
-    }
-    return truth["wall_s"], worst_error(truth["functions"], lines)
+    return truth["wall_s"], worst_error(truth["functions"], times_of(found, name))
 
 
 def measure(python: Interpreter, rounds: int) -> dict[str, Figures]:
@@ -63,6 +59,18 @@ def measure(python: Interpreter, rounds: int) -> dict[str, Figures]:
             figures["error"].append(error)
             figures["error at 1 ms"].append(fine_error)
         print(python.full_name, name, {what: spread(values) for what, values in figures.items()}, flush=True)
+    return found
+
+
+def measure_lines(python: Interpreter, rounds: int) -> dict[str, Figures]:
+    """Errors in points at 1 ms, by program."""
+    found: dict[str, Figures] = {}
+    for name in NAMES:
+        errors = found.setdefault(name, {}).setdefault("error at 1 ms", [])
+        for _ in range(rounds):
+            with TemporaryDirectory() as folder:
+                errors.append(attached(python, name, Path(folder), "1ms")[1])
+        print(python.full_name, name, spread(errors), flush=True)
     return found
 
 
@@ -123,7 +131,8 @@ def alone(python: Interpreter, name: str) -> float:
 
 def table(found: dict[str, dict[str, Figures]], more: dict[str, dict[str, Figures]]) -> str:
     """The figures as text."""
-    columns = ("slowdown", "error", "error at 1 ms")
+    measured = {what for programs in found.values() for each in programs.values() for what in each}
+    columns = [what for what in ("slowdown", "error", "error at 1 ms") if what in measured]
     lines = ["slowdown, and largest error in points", f"{'':18}" + "".join(f"{each:>24}" for each in columns)]
     for version, programs in found.items():
         for name, each in programs.items():
@@ -148,17 +157,22 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--versions", help="minor versions, separated by commas (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=("functions", "split"), help="only functions, or only the split and waits")
+    parser.add_argument("--only", choices=("functions", "lines", "split"), help="only one part of it")
     parser.add_argument("--print-only", action="store_true", help="write no result")
     asked = parser.parse_args(words)
     wanted = set(asked.versions.split(",")) if asked.versions else None
     chosen = [each for each in recorded_interpreters() if wanted is None or each.name in wanted]
-    found = {each.full_name: measure(each, asked.rounds) for each in chosen if asked.only != "split"}
-    more = {each.full_name: split(each, asked.rounds) for each in chosen if asked.only != "functions"}
+    of_programs = measure_lines if asked.only == "lines" else measure
+    found = {each.full_name: of_programs(each, asked.rounds) for each in chosen if asked.only != "split"}
+    more = {each.full_name: split(each, asked.rounds) for each in chosen if asked.only in (None, "split")}
     text = table(found, more)
     print(text)
     if not asked.print_only:
-        write_result("attached", {"rounds": asked.rounds, "figures": found, "split": more}, text)
+        write_result(
+            "-".join(filter(None, ("attached", asked.only))),
+            {"rounds": asked.rounds, "figures": found, "split": more},
+            text,
+        )
     return 0
 
 

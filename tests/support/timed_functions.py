@@ -27,6 +27,15 @@ def functions() -> dict[int, str]:
     return found
 
 
+def times_of(rows: Sequence[dict[str, Any]], name: str) -> Lines:
+    """What the program ``name`` measures, of the lines of a report: CPU time, of "waits" wall time."""
+    return {
+        row["line"]: row["cpu_s"] + (row["wait_s"] if name == "waits" else 0)
+        for row in rows
+        if row["file"] == str(PROGRAM)
+    }
+
+
 def worst_error(truth: dict[str, float], lines: Lines) -> float:
     """The largest difference of a function's share of the time in all functions of the program's file, in points. The time of
     its imports is left out: they come before the measured ones."""

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
@@ -203,12 +204,79 @@ static void test_a_poll_that_is_due_late_is_not_late(void) {
   process.count = 1;
 }
 
-static void test_a_running_thread_closes_its_wait(void) {
+/* When the wait ended is unknown: it is charged the middle of what is possible. */
+static void test_a_running_thread_has_ended_its_wait(void) {
   begin_at_start();
   poll_at(100, 0, 0, 11);
-  poll_at(110, 3, 0, 0);
-  poll_at(120, 10, 0, 0);
-  check(waited_ms(11, WAIT_SLEEP) == 107);
+  poll_at(110, 4, 0, 0);
+  check(waited_ms(11, WAIT_SLEEP) == 100);
+  poll_at(114, 4, 0, 12); /* 6 ms of waiting since 100, at most 4 ms of which came after 110 */
+  check(waited_ms(11, WAIT_SLEEP) == 104 && waited_ms(12, WAIT_SLEEP) == 2);
+}
+
+static void poll_uncounted_at(int64_t at_ms) {
+  schedule.count++;
+  poll_at(at_ms, 0, 0, 0);
+}
+
+/* Of a thread that runs, the kernel has not counted the time since its last tick. */
+static void test_time_that_is_not_counted_yet_is_no_wait(void) {
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_uncounted_at(110);
+  poll_at(112, 4, 0, 12);
+  check(waited_ms(11, WAIT_SLEEP) == 107 && waited_ms(12, WAIT_SLEEP) == 1);
+  poll_uncounted_at(122);
+  poll_at(124, 4, 0, 12); /* in the same place again */
+  check(waited_ms(11, WAIT_SLEEP) == 107 && waited_ms(12, WAIT_SLEEP) == 9);
+}
+
+/* Each poll of a thread that runs tells more, at most by how much its time may be behind. */
+static void test_the_rest_of_a_wait_is_known_better_while_the_thread_runs(void) {
+  struct timespec tick;
+  check(!clock_getres(CLOCK_MONOTONIC_COARSE, &tick) && tick.tv_nsec >= MS && tick.tv_nsec <= 10 * MS);
+  int64_t tick_ns = tick.tv_nsec;
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_uncounted_at(110);
+  for (int64_t at = 120; at <= 200; at += 10) poll_at(at, 10 + (at == 120 ? 3 : 0), 0, 0);
+  check(thread.charged_ns == 107 * MS - tick_ns && thread.rest.most_ns == tick_ns);
+  poll_at(201, 1, 0, 12);
+  check(thread.charged_ns == 107 * MS && waited_ms(11, WAIT_SLEEP) == 106 && waited_ms(12, WAIT_SLEEP) == 0);
+}
+
+static void test_the_rest_of_a_wait_is_charged_when_no_other_follows(void) {
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_at(110, 2, 0, 0);
+  account_settle(&thread);
+  account_settle(&thread);
+  check(waited_ms(11, WAIT_SLEEP) == 104 && thread.charged_ns == 104 * MS);
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_at(110, 2, 0, 0);
+  account_gone(&thread, 0);
+  check(waited_ms(11, WAIT_SLEEP) == 104);
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_uncounted_at(110);
+  thread.entry.end_ns = 111 * MS; /* it has run for at least 3 of the 10 ms */
+  thread.entry.cpu_end_ns = 1000 + 4 * MS;
+  account_ended(&thread);
+  check(waited_ms(11, WAIT_SLEEP) == 106 && waited_ms(0, WAIT_SLEEP) == 0);
+}
+
+static void test_the_rest_of_a_wait_is_forgotten_with_it(void) {
+  begin_at_start();
+  process.refusals = 0;
+  poll_at(100, 0, 0, 11);
+  poll_at(110, 2, 0, 0);
+  call_state = CALL_REFUSED;
+  clock_ns = 120 * MS;
+  check(account_observe(&thread, 10 * MS));
+  account_settle(&thread);
+  check(waited_ms(11, WAIT_SLEEP) == 100);
+  process.refusals = 0;
 }
 
 static void test_unobserved_time_is_charged_to_the_next_wait(void) {
@@ -489,7 +557,11 @@ int main(void) {
   test_time_between_two_waits_is_halved();
   test_late_polls_that_find_another_wait_are_counted();
   test_a_poll_that_is_due_late_is_not_late();
-  test_a_running_thread_closes_its_wait();
+  test_a_running_thread_has_ended_its_wait();
+  test_time_that_is_not_counted_yet_is_no_wait();
+  test_the_rest_of_a_wait_is_known_better_while_the_thread_runs();
+  test_the_rest_of_a_wait_is_charged_when_no_other_follows();
+  test_the_rest_of_a_wait_is_forgotten_with_it();
   test_unobserved_time_is_charged_to_the_next_wait();
   test_delay_of_a_woken_thread_is_subtracted();
   test_classes();

@@ -193,7 +193,7 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   process->count++;
   thread->next_in_bucket = *bucket_of(tid);
   *bucket_of(tid) = thread;
-  events_open(thread);
+  process->unopened++;
   attached_write_thread_start(thread, now_ns);
   take_entry(thread, now_ns);
   return thread;
@@ -208,6 +208,7 @@ static void read_system(struct attached_thread *thread) {
 }
 
 static void end_thread(struct attached_thread *thread, int64_t now_ns) {
+  if (!thread->opened) thread->process->unopened--;
   if (!thread->process->ends) read_system(thread);
   events_close(thread);
   attached_charge_rest(thread, now_ns);
@@ -414,6 +415,17 @@ void attached_update(int64_t now_ns, bool all) {
                proc_count(process->tasks) != process->count) {
       list_threads(process, now_ns);
       if (!process->count && !proc_count(process->tasks)) end(process, now_ns);
+    }
+  }
+}
+
+void attached_open(void) {
+  for (struct attached *process = first; process; process = process->next) {
+    for (struct attached_thread *each = process->threads; each && process->unopened; each = each->next) {
+      if (each->opened) continue;
+      each->opened = true;
+      process->unopened--;
+      events_open(each);
     }
   }
 }

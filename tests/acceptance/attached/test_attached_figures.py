@@ -19,7 +19,7 @@ from tests.support.recording import (
     report,
     target,
 )
-from tests.support.timed_functions import PROGRAM, truth_of, worst_error
+from tests.support.timed_functions import PROGRAM, times_of, truth_of, worst_error
 
 WITHIN_PERCENT = 3
 WITHIN_POINTS = 3
@@ -70,12 +70,12 @@ def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_p
 
 
 @pytest.mark.measures_alone
-@pytest.mark.parametrize("name", ["native", "kernel"])
+@pytest.mark.parametrize("name", ["native", "kernel", "waits"])
 def test_functions_have_their_share(python: Interpreter, tmp_path: Path, name: str) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = record_attached(trace, [PROGRAM, name], python, "--cpu-interval", "1ms")
         rows = report(trace, "--all-lines")["lines"]
-        lines = {row["line"]: row["cpu_s"] for row in rows if row["file"] == str(PROGRAM)}
+        lines = times_of(rows, name)
         error = worst_error(truth_of(done.stdout.decode())["functions"], lines)
         figure(f"attached, functions of {name}", python, error, WITHIN_POINTS, "points")
         return {name: error}
