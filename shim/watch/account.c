@@ -2,10 +2,10 @@
  *
  * From schedstat it follows exactly how long a thread was neither on the CPU nor runnable. Polls only divide that time
  * among the stacks and classes that they observe. The time between two polls that observed the same wait is charged to
- * that wait; between two different waits, half to each. The rest of a wait after which the thread was observed running is the
- * middle of what is possible. Time that no poll has observed is owed, and is charged to the
- * next wait that is observed. So the sum is exact, and short waits get their share because they are observed in
- * proportion to their length. */
+ * that wait; between two different waits, half to each. If the thread was observed running after a wait, the rest of that
+ * wait is the middle of what is possible. Time that no poll has observed is owed, and is charged to the next wait that is
+ * observed. So the sum is exact, and short waits get their share because they are observed in proportion to their
+ * length. */
 #include "watch/threads.h"
 
 #include <sys/syscall.h>
@@ -35,6 +35,7 @@
 #define RARE_NS 200000000         /* a poll that comes so late, and finds another wait, is counted as a loss */
 #define LEAST_TICK_NS 1000000     /* time between two of the kernel's ticks, */
 #define LONGEST_TICK_NS 10000000  /* if it does not say how long */
+#define MOST_REST_NS 100000000    /* of a wait that has ended, so much is charged later */
 #define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
 #define ATTEMPTS 3                /* to read a consistent stack */
 
@@ -120,8 +121,8 @@ static void give_back(struct watched *thread, int64_t owed) {
 /* ---- the rest of a wait that has ended since the poll before ----
  *
  * The kernel counts the time of a thread that runs at its own ticks, 1 to 10 ms apart. So what is owed when a thread is
- * observed running is the rest of its wait, and what it has run since it was counted. The rest is charged when the thread
- * is observed waiting again: by then, all of its time on the CPU is known. */
+ * observed running has time on the CPU in it, which is not counted yet, or time in which the thread had no CPU, which is
+ * counted when it gets one. The rest is charged when the thread is observed waiting again: all that is known by then. */
 
 /* Time between two of the kernel's ticks. */
 static int64_t kernel_tick_ns(void) {
@@ -133,50 +134,61 @@ static int64_t kernel_tick_ns(void) {
   return tick_ns;
 }
 
-/* The rest is at most `owed`, and at least `least_ns` if all time before was of that wait. */
+/* The rest is at most `owed`, and most probably at least `least_ns`. */
 static void bound_rest(struct watched *thread, int64_t owed, int64_t least_ns) {
   struct rest *rest = &thread->rest;
-  if (rest->most_ns > owed) rest->most_ns = owed > 0 ? owed : 0;
-  if (least_ns > rest->most_ns) least_ns = rest->most_ns;
-  if (least_ns <= 0) return;
-  rest->most_ns -= least_ns;
-  charge(thread, least_ns, thread->wait.facts.end_ns + least_ns);
+  if (owed < 0) owed = 0;
+  if (rest->most_ns > owed) rest->most_ns = owed;
+  if (rest->least_ns < least_ns) rest->least_ns = least_ns;
+}
+
+static void charge_part(struct watched *thread, int64_t part_ns) {
+  if (part_ns <= 0) return;
+  thread->rest.most_ns -= part_ns;
+  thread->rest.least_ns -= part_ns;
+  charge(thread, part_ns, thread->wait.facts.end_ns + part_ns);
 }
 
 static void observed_running(struct watched *thread, const struct schedule *now, int64_t owed, int64_t t_ns) {
   struct rest *rest = &thread->rest;
   int64_t passed_ns = t_ns - thread->polled_ns, tick_ns = kernel_tick_ns();
-  if (thread->condition == CONDITION_BLOCKED) {
+  bool counted = now->run_ns != thread->seen.run_ns, is_first = thread->condition == CONDITION_BLOCKED;
+  if (is_first) {
     give_back(thread, owed);
     *rest = (struct rest){.is_open = true, .most_ns = t_ns - thread->wait.facts.end_ns};
-    bound_rest(thread, owed, 0);
-  } else if (rest->is_open) {
-    bool counted = now->run_ns != thread->seen.run_ns; /* since the poll before, and at the last tick */
-    bound_rest(thread, owed, counted ? owed - (passed_ns < tick_ns ? passed_ns : tick_ns) : 0);
   }
+  if (!rest->is_open) return;
+  if ((counted || is_first) && passed_ns < tick_ns) tick_ns = passed_ns;
+  bound_rest(thread, owed, owed - tick_ns);
+  charge_part(thread, rest->most_ns - MOST_REST_NS);
   rest->ran_ns = t_ns;
+  rest->run_ns = now->run_ns;
 }
 
-/* Nothing more will be known of it: any part of what is possible is as likely. */
+/* Charges the middle of what is possible, which is as exact as all that was observed. */
 static void charge_rest(struct watched *thread) {
   struct rest *rest = &thread->rest;
-  if (rest->is_open) charge(thread, rest->most_ns / 2, thread->wait.facts.end_ns + rest->most_ns / 2);
+  int64_t least_ns = rest->least_ns < 0 ? 0 : rest->least_ns < rest->most_ns ? rest->least_ns : rest->most_ns;
+  if (rest->is_open) charge_part(thread, (least_ns + rest->most_ns) / 2);
   rest->is_open = false;
 }
 
-/* `owed` is exact again: the thread waits or has ended. It ran until rest.ran_ns at least, so what is longer than the time since
- * then is of the wait before. */
-static void end_rest(struct watched *thread, int64_t owed, int64_t t_ns) {
-  if (thread->rest.is_open) bound_rest(thread, owed, owed - (t_ns - thread->rest.ran_ns));
+/* `owed` is exact, as the thread waits or has ended. It can have waited since rest.ran_ns only for the time in which it did not
+ * run, of which all but a tick is known. */
+static void end_rest(struct watched *thread, const struct schedule *now, int64_t owed, int64_t t_ns) {
+  int64_t waited_ns = t_ns - thread->rest.ran_ns, ran_ns = now->run_ns - thread->rest.run_ns - kernel_tick_ns();
+  if (ran_ns > 0) waited_ns -= ran_ns;
+  if (thread->rest.is_open) bound_rest(thread, owed, owed - waited_ns);
   charge_rest(thread);
 }
 
 /* Closes the wait of a thread that has ended. The time that is owed is charged to the wait in which the last poll found it, but
- * at most the time since that poll. */
-static void close_wait(struct watched *thread, int64_t owed, int64_t t_ns) {
+ * at most the time since that poll. The CPU time of an attached thread is that of the last poll. */
+static void close_wait(struct watched *thread, const struct schedule *end, int64_t owed, int64_t t_ns) {
   int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
   give_back(thread, owed);
-  end_rest(thread, owed, t_ns);
+  if (!thread->process->attached) end_rest(thread, end, owed, t_ns);
+  charge_rest(thread);
   if (thread->condition == CONDITION_BLOCKED) charge(thread, owed < passed_ns ? owed : passed_ns, t_ns);
 }
 
@@ -377,7 +389,7 @@ static int64_t begin_wait(struct watched *thread, const struct poll *poll, int64
 static void observed_waiting(struct watched *thread, const struct poll *poll) {
   int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
   thread->stack = poll->stack;
-  end_rest(thread, owed, poll->t_ns);
+  end_rest(thread, &poll->schedule, owed, poll->t_ns);
   owed = owed_ns(thread, &poll->schedule, poll->t_ns);
   if (!poll->class) {
     thread->charged_ns += owed;
@@ -522,11 +534,12 @@ void account_ended(struct watched *thread) {
   thread->wait.put_off = false;
   if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
   int64_t owed = owed_ns(thread, &end, entry->end_ns);
-  close_wait(thread, owed, entry->end_ns);
-  if (thread->condition != CONDITION_BLOCKED) owed = owed_ns(thread, &end, entry->end_ns);
-  if (thread->condition != CONDITION_BLOCKED && owed >= LEAST_LEFT_NS) {
-    wait_open(&thread->wait, thread, WAIT_SLEEP, 0, entry->end_ns - owed);
-    charge(thread, owed, entry->end_ns);
+  close_wait(thread, &end, owed, entry->end_ns);
+  int64_t left_ns = thread->condition == CONDITION_BLOCKED ? 0 : owed_ns(thread, &end, entry->end_ns);
+  int64_t uncounted_ns = thread->process->attached ? kernel_tick_ns() : 0;
+  if (left_ns >= LEAST_LEFT_NS + uncounted_ns) {
+    wait_open(&thread->wait, thread, WAIT_SLEEP, 0, entry->end_ns - left_ns);
+    charge(thread, left_ns, entry->end_ns);
   }
   if (thread->condition != CONDITION_NEW) charge_rest_of_delay(thread, entry->end_ns);
 }

@@ -245,6 +245,7 @@ static void update(uint32_t index, int64_t now_ns) {
   bool known = thread->entry.state && is_same_thread(&thread->entry, &entry);
   if (known && entry.state == ENTRY_LIVE) return;
   if (known && entry.state == ENTRY_ENDED) finish(thread, &entry);
+  if (thread->entry.state && thread->process) account_settle(thread);
   if (thread->entry.state) forget(thread);
   if (entry.state == ENTRY_LIVE) begin(index, &entry, now_ns);
   if (entry.state == ENTRY_ENDED) release(index, ENTRY_ENDED);
@@ -426,6 +427,15 @@ void threads_poll(int64_t now_ns, bool all) {
     struct process *process = &processes[i];
     int64_t pause_ns = rest_pause(process, CLOCK_SHARE, CLOCK_THREAD_NS, CLOCK_MOST_THREAD_NS);
     if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) poll_process(process, now_ns, all);
+  }
+}
+
+void threads_poll_new(int64_t now_ns) {
+  for (uint32_t i = 0; i < process_end; i++) {
+    struct process *process = &processes[i];
+    if (!process->id || process->refusals >= REFUSED) continue;
+    poll_those(process, now_ns, true, false);
+    process->resting = false;
   }
 }
 

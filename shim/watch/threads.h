@@ -36,8 +36,8 @@ struct wait {
 /* Of a thread that runs: what is still to be charged to its last wait. */
 struct rest {
   bool is_open;
-  int64_t most_ns; /* it is between 0 and so much */
-  int64_t ran_ns;  /* when the thread was last observed running */
+  int64_t most_ns, least_ns; /* it is not more, and most probably not less */
+  int64_t ran_ns, run_ns;    /* when the thread was last observed running, and what schedstat said */
 };
 
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
@@ -134,6 +134,8 @@ void threads_set_python_thread(struct watched *thread, uintptr_t object);
 void threads_update(int64_t now_ns);
 /* Polls every thread that is due; `all`: every thread. `now_ns` is CLOCK_MONOTONIC, here and below. */
 void threads_poll(int64_t now_ns, bool all);
+/* Polls every thread that was not polled before. */
+void threads_poll_new(int64_t now_ns);
 /* Writes the ticks of attached threads that events_wait has found sampled. */
 void threads_take_samples(void);
 /* Polls all threads a last time and stops watching them until threads_resume. */

@@ -131,6 +131,13 @@ static bool wait_out_pause(void) {
   return true;
 }
 
+/* New threads of attached processes, which are polled once after all others. */
+static void begin_threads(int64_t now_ns) {
+  if (!attached_begin_threads(now_ns)) return;
+  threads_update(now_ns);
+  threads_poll_new(now_ns);
+}
+
 static void run(void) {
   uint64_t random = random_seed(0);
   int64_t started_ns = clock_now_ns(), started_cpu_ns = clock_thread_cpu_ns();
@@ -140,11 +147,12 @@ static void run(void) {
     attached_update(now_ns, false);
     threads_update(now_ns);
     threads_poll(now_ns, false);
-    attached_open();
+    begin_threads(now_ns);
     cut_if_asked();
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
   attached_update(clock_now_ns(), true);
+  attached_begin_threads(clock_now_ns());
   threads_update(clock_now_ns());
   threads_poll(clock_now_ns(), true);
   attached_settle(clock_now_ns(), true);

@@ -75,6 +75,11 @@ uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_
   schedule.count += runs_while_read;
   return native;
 }
+int clock_getres(clockid_t clock, struct timespec *resolution) {
+  check(clock == CLOCK_MONOTONIC_COARSE);
+  *resolution = (struct timespec){.tv_nsec = 4 * MS};
+  return 0;
+}
 int64_t clock_now_ns(void) { return clock_ns; }
 int64_t clock_thread_cpu_ns(void) { return cpu_ns; }
 static int unplaced, rare;
@@ -231,18 +236,50 @@ static void test_time_that_is_not_counted_yet_is_no_wait(void) {
   check(waited_ms(11, WAIT_SLEEP) == 107 && waited_ms(12, WAIT_SLEEP) == 9);
 }
 
-/* Each poll of a thread that runs tells more, at most by how much its time may be behind. */
+/* The time of a thread that runs is behind by at most one of the kernel's ticks, of 4 ms here. */
 static void test_the_rest_of_a_wait_is_known_better_while_the_thread_runs(void) {
-  struct timespec tick;
-  check(!clock_getres(CLOCK_MONOTONIC_COARSE, &tick) && tick.tv_nsec >= MS && tick.tv_nsec <= 10 * MS);
-  int64_t tick_ns = tick.tv_nsec;
   begin_at_start();
   poll_at(100, 0, 0, 11);
   poll_uncounted_at(110);
-  for (int64_t at = 120; at <= 200; at += 10) poll_at(at, 10 + (at == 120 ? 3 : 0), 0, 0);
-  check(thread.charged_ns == 107 * MS - tick_ns && thread.rest.most_ns == tick_ns);
+  check(thread.charged_ns == 100 * MS && thread.rest.least_ns == 6 * MS && thread.rest.most_ns == 10 * MS);
+  poll_at(120, 13, 0, 0);
+  for (int64_t at = 130; at <= 200; at += 10) poll_at(at, 10, 0, 0);
+  check(thread.charged_ns == 100 * MS && thread.rest.least_ns == 6 * MS && thread.rest.most_ns == 7 * MS);
   poll_at(201, 1, 0, 12);
   check(thread.charged_ns == 107 * MS && waited_ms(11, WAIT_SLEEP) == 106 && waited_ms(12, WAIT_SLEEP) == 0);
+}
+
+/* Its polls are 30 ms apart, so what it has run since the last one says that it has not waited. */
+static void test_time_on_the_cpu_after_the_last_poll_is_no_wait(void) {
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_at(130, 5, 0, 0);   /* 21 to 25 ms of the wait, 5 to 9 of work */
+  poll_at(160, 24, 0, 12); /* at least 20 ms of work since */
+  check(waited_ms(11, WAIT_SLEEP) == 123 && waited_ms(12, WAIT_SLEEP) == 8);
+}
+
+/* A thread in a queue for a CPU looks like one that runs. */
+static void test_delay_after_a_wait_is_no_part_of_it(void) {
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_uncounted_at(110); /* it was woken at 101 */
+  poll_at(120, 1, 18, 12);
+  check(waited_ms(11, WAIT_SLEEP) == 101 && waited_ms(12, WAIT_SLEEP) == 0);
+}
+
+static void test_most_of_a_long_rest_is_charged_at_once(void) {
+  begin_at_start();
+  poll_at(10000, 0, 0, 11);
+  poll_uncounted_at(12000);
+  check(waited_ms(11, WAIT_SLEEP) == 11900 && thread.rest.most_ns == 100 * MS && thread.rest.least_ns == 96 * MS);
+  poll_at(12010, 10, 0, 12);
+  check(waited_ms(11, WAIT_SLEEP) == 11998 && waited_ms(12, WAIT_SLEEP) == 2);
+}
+
+static void end_at(int64_t at_ms, int64_t run_ms) {
+  thread.entry.end_ns = at_ms * MS;
+  thread.entry.cpu_end_ns = schedule.run_ns + run_ms * MS;
+  account_ended(&thread);
 }
 
 static void test_the_rest_of_a_wait_is_charged_when_no_other_follows(void) {
@@ -251,19 +288,34 @@ static void test_the_rest_of_a_wait_is_charged_when_no_other_follows(void) {
   poll_at(110, 2, 0, 0);
   account_settle(&thread);
   account_settle(&thread);
-  check(waited_ms(11, WAIT_SLEEP) == 104 && thread.charged_ns == 104 * MS);
+  check(waited_ms(11, WAIT_SLEEP) == 106 && thread.charged_ns == 106 * MS);
   begin_at_start();
   poll_at(100, 0, 0, 11);
   poll_at(110, 2, 0, 0);
   account_gone(&thread, 0);
-  check(waited_ms(11, WAIT_SLEEP) == 104);
+  check(waited_ms(11, WAIT_SLEEP) == 106);
   begin_at_start();
   poll_at(100, 0, 0, 11);
   poll_uncounted_at(110);
-  thread.entry.end_ns = 111 * MS; /* it has run for at least 3 of the 10 ms */
-  thread.entry.cpu_end_ns = 1000 + 4 * MS;
-  account_ended(&thread);
+  end_at(111, 4); /* it has run for at least 3 of the 10 ms */
   check(waited_ms(11, WAIT_SLEEP) == 106 && waited_ms(0, WAIT_SLEEP) == 0);
+}
+
+/* Nobody knows what an attached thread has run since its last poll. */
+static void test_an_attached_threads_last_tick_is_no_wait(void) {
+  struct attached attached = {.count = 1};
+  process.attached = &attached;
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_uncounted_at(110);
+  end_at(111, 0);
+  check(waited_ms(11, WAIT_SLEEP) == 108 && waited_ms(0, WAIT_SLEEP) == 0);
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  poll_uncounted_at(110);
+  end_at(150, 0);
+  check(waited_ms(11, WAIT_SLEEP) == 108 && waited_ms(0, WAIT_SLEEP) == 42);
+  process.attached = NULL;
 }
 
 static void test_the_rest_of_a_wait_is_forgotten_with_it(void) {
@@ -560,7 +612,11 @@ int main(void) {
   test_a_running_thread_has_ended_its_wait();
   test_time_that_is_not_counted_yet_is_no_wait();
   test_the_rest_of_a_wait_is_known_better_while_the_thread_runs();
+  test_time_on_the_cpu_after_the_last_poll_is_no_wait();
+  test_delay_after_a_wait_is_no_part_of_it();
+  test_most_of_a_long_rest_is_charged_at_once();
   test_the_rest_of_a_wait_is_charged_when_no_other_follows();
+  test_an_attached_threads_last_tick_is_no_wait();
   test_the_rest_of_a_wait_is_forgotten_with_it();
   test_unobserved_time_is_charged_to_the_next_wait();
   test_delay_of_a_woken_thread_is_subtracted();

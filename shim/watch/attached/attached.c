@@ -193,7 +193,7 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
   process->count++;
   thread->next_in_bucket = *bucket_of(tid);
   *bucket_of(tid) = thread;
-  process->unopened++;
+  events_open(thread);
   attached_write_thread_start(thread, now_ns);
   take_entry(thread, now_ns);
   return thread;
@@ -208,7 +208,6 @@ static void read_system(struct attached_thread *thread) {
 }
 
 static void end_thread(struct attached_thread *thread, int64_t now_ns) {
-  if (!thread->opened) thread->process->unopened--;
   if (!thread->process->ends) read_system(thread);
   events_close(thread);
   attached_charge_rest(thread, now_ns);
@@ -242,7 +241,17 @@ static void end_missing(struct attached *process, int64_t now_ns) {
   }
 }
 
-/* Begins new threads, and ends those that are not there any more. */
+/* Returns the id of the next thread in /proc that lives; 0 = there is no other. */
+static pid_t next_task(const struct attached *process) {
+  for (struct dirent *each; (each = readdir(process->tasks));) {
+    pid_t tid = (pid_t)strtol(each->d_name, NULL, 10);
+    if (tid == process->start.pid && proc_state(tid, tid) == 'Z') continue; /* it has ended before the others */
+    if (tid > 0) return tid;
+  }
+  return 0;
+}
+
+/* Ends the threads that are not there any more, and finds out if there are new ones. */
 static void list_threads(struct attached *process, int64_t now_ns) {
   bool names = now_ns - process->named_ns >= NAME_NS + (int64_t)process->count * NAME_THREAD_NS;
   process->listing++;
@@ -251,17 +260,26 @@ static void list_threads(struct attached *process, int64_t now_ns) {
   if (!process->source.list) find_source(process);
   if (names) process->named_ns = now_ns;
   rewinddir(process->tasks);
-  for (struct dirent *each; (each = readdir(process->tasks));) {
-    pid_t tid = (pid_t)strtol(each->d_name, NULL, 10);
-    if (tid == process->start.pid && proc_state(tid, tid) == 'Z') continue; /* it has ended before the others */
-    struct attached_thread *thread = tid > 0 ? find_thread(process, tid) : NULL;
-    if (tid > 0 && !thread) thread = begin_thread(process, tid, now_ns);
+  for (pid_t tid; (tid = next_task(process));) {
+    struct attached_thread *thread = find_thread(process, tid);
+    process->grows = process->grows || !thread;
     if (!thread) continue;
     thread->listing = process->listing;
     if (thread->system_run_ns != thread->run_ns) read_system(thread);
     if (names || !thread->name[0]) proc_name(process->start.pid, tid, thread->name, sizeof thread->name);
   }
   end_missing(process, now_ns);
+}
+
+static void begin_threads(struct attached *process, int64_t now_ns) {
+  process->grows = false;
+  rewinddir(process->tasks);
+  for (pid_t tid; (tid = next_task(process));) {
+    struct attached_thread *thread = find_thread(process, tid) ? NULL : begin_thread(process, tid, now_ns);
+    if (!thread) continue;
+    thread->listing = process->listing;
+    proc_name(process->start.pid, tid, thread->name, sizeof thread->name);
+  }
 }
 
 /* ---- processes ---- */
@@ -419,15 +437,14 @@ void attached_update(int64_t now_ns, bool all) {
   }
 }
 
-void attached_open(void) {
+bool attached_begin_threads(int64_t now_ns) {
+  bool any = false;
   for (struct attached *process = first; process; process = process->next) {
-    for (struct attached_thread *each = process->threads; each && process->unopened; each = each->next) {
-      if (each->opened) continue;
-      each->opened = true;
-      process->unopened--;
-      events_open(each);
-    }
+    if (!process->grows) continue;
+    begin_threads(process, now_ns);
+    any = true;
   }
+  return any;
 }
 
 void attached_settle(int64_t now_ns, bool ends) {
@@ -472,5 +489,6 @@ void attached_resume(int64_t now_ns) {
   }
   resuming = true;
   attached_update(now_ns, true);
+  attached_begin_threads(now_ns);
   resuming = false;
 }

@@ -40,8 +40,7 @@ struct attached_thread {
   int64_t system_ns;          /* what of it was charged, */
   int64_t system_start_ns;    /* and what it was at the beginning */
   int64_t system_run_ns;      /* run_ns when system_seen_ns was read, if the event samples the kernel */
-  struct thread_event *event; /* null = its ticks come from polls, */
-  bool opened;                /* unless its event is still to be opened */
+  struct thread_event *event; /* null = its ticks come from polls */
   uint64_t stack;             /* stack and flags of its last tick */
   uint32_t flags;
   char name[16];
@@ -58,6 +57,7 @@ struct attached {
   uint32_t users; /* that refer to it: attached_find */
   bool ends, gone;
   bool polled; /* at least one of its threads has no event */
+  bool grows;  /* it has threads that are to be begun */
   struct record_process_start start;
   struct thread_entry python; /* what is known of its interpreter, in the fields of an entry that say so */
   struct image_source source; /* list 0 = there is none */
@@ -66,7 +66,6 @@ struct attached {
   DIR *tasks; /* its threads, in /proc; follows the process even if another one gets its pid */
   int pid_fd;
   uint32_t count, listing;
-  uint32_t unopened; /* how many of its threads' events are to be opened */
   int64_t listed_ns, named_ns;
   struct usage usage_start, usage;   /* when it was attached to, and as last read */
   int64_t ended_ns, ended_system_ns; /* CPU time of its threads that have ended, and the kernel's part */
@@ -81,12 +80,13 @@ bool attached_request(const struct record_process_start *start, const char *text
 /* Takes the next request, for the caller to free; null = there is none. */
 struct request *attached_next_request(void);
 
-/* Begins what was asked for, and follows which threads there are and which processes have ended; `all`: also
+/* Begins what was asked for, follows which threads there are, and ends threads and processes that have ended; `all`: also
  * where it is only seldom that one thread ends and another begins in between. `now_ns` is CLOCK_MONOTONIC. */
 void attached_update(int64_t now_ns, bool all);
-/* Opens the events of new threads: after the poll of a pass, because that takes a while, and a thread often waits for one that
- * it has begun. Polls that come later whenever a wait has begun would take that wait to be shorter. */
-void attached_open(void);
+/* Begins the threads that attached_update has found. True = there are new ones. A pass does this after its polls: it takes a
+ * while, and a thread often waits for one that it has just begun. Polls that come later whenever a wait has begun would make
+ * it shorter, and the wait before longer. */
+bool attached_begin_threads(int64_t now_ns);
 /* The recording is paused, or `ends`: charges what was used since the last ticks. */
 void attached_settle(int64_t now_ns, bool ends);
 /* The recording goes on after a pause: what was used in it is charged to nobody. */

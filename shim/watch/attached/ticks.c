@@ -64,7 +64,7 @@ void attached_charge(struct attached_thread *thread, const struct attached_poll 
   uint64_t stack = 0;
   uint32_t flags = 0;
   thread->run_ns = poll->schedule.run_ns;
-  if (!thread->opened || (thread->event && thread->event->of_kernel)) return;
+  if (thread->event && thread->event->of_kernel) return;
   if (!poll->ready) learn(thread, poll);
   if (!poll->ready || !runs(thread, poll)) return;
   if (thread->event) {
