@@ -139,6 +139,7 @@ static void bound_rest(struct watched *thread, int64_t owed, int64_t least_ns) {
   struct rest *rest = &thread->rest;
   if (owed < 0) owed = 0;
   if (rest->most_ns > owed) rest->most_ns = owed;
+  if (rest->least_ns > rest->most_ns) rest->least_ns = 0; /* the thread had no CPU, which was not counted yet */
   if (rest->least_ns < least_ns) rest->least_ns = least_ns;
 }
 
@@ -173,8 +174,8 @@ static void charge_rest(struct watched *thread) {
   rest->is_open = false;
 }
 
-/* `owed` is exact, as the thread waits or has ended. It can have waited since rest.ran_ns only for the time in which it did not
- * run, of which all but a tick is known. */
+/* `owed` is exact, as the thread waits or has ended. Since rest.ran_ns, it can have waited only when it did not run, and
+ * how long it has run is known but for a tick. */
 static void end_rest(struct watched *thread, const struct schedule *now, int64_t owed, int64_t t_ns) {
   int64_t waited_ns = t_ns - thread->rest.ran_ns, ran_ns = now->run_ns - thread->rest.run_ns - kernel_tick_ns();
   if (ran_ns > 0) waited_ns -= ran_ns;
@@ -182,8 +183,8 @@ static void end_rest(struct watched *thread, const struct schedule *now, int64_t
   charge_rest(thread);
 }
 
-/* Closes the wait of a thread that has ended. The time that is owed is charged to the wait in which the last poll found it, but
- * at most the time since that poll. The CPU time of an attached thread is that of the last poll. */
+/* Closes the wait of a thread that has ended. The time that is owed is charged to the wait in which the last poll found
+ * it, but at most the time since that poll. The CPU time of an attached thread is that of the last poll. */
 static void close_wait(struct watched *thread, const struct schedule *end, int64_t owed, int64_t t_ns) {
   int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
   give_back(thread, owed);

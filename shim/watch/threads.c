@@ -388,8 +388,8 @@ static void refresh(struct process *process, int64_t now_ns) {
   plan_refresh(process, now_ns);
 }
 
-/* Polls the threads of the process that are due, of those that were polled before, or of the new ones; `all`: even if they are
- * not due. */
+/* Polls the threads of the process that are due, of those that were polled before, or of the new ones; `all`: even if
+ * they are not due. */
 static void poll_those(struct process *process, int64_t now_ns, bool are_new, bool all) {
   for (struct watched *thread = process->threads, *next; thread; thread = next) {
     next = thread->next;

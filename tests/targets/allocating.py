@@ -250,6 +250,7 @@ WORDS = {
     "large array": lambda: array(512_000_000),
     "free": OLD.clear,
     "churn": lambda: churn(0.4),
+    "churn for long": lambda: churn(1.5),
     "threads": lambda: in_threads(0.6),
     "sleep": lambda: time.sleep(0.8),
     "calls": lambda: other_calls(0.5),

@@ -90,25 +90,40 @@ class Queue:
         return state
 
     def read(self) -> State:
-        """What is in it now. Raises OSError, ValueError."""
+        """What is in it now. Raises OSError, ValueError.
+
+        3.13: if calls are in it that their number does not count, a recorder was killed before it has written that, and it is
+        written now.
+        """
         image, layout = self._image, self._layout
-        start, end = layout.lock, layout.last + 4
-        for _ in range(_READS):  # a call may be added or taken while it is read
-            state = State(layout, image.read(self._base + start, end - start))
-            if state.is_plausible(self._version):
-                break
-        else:
+        state = self._look()
+        if not state.is_plausible(self._version) and state.lacks_number(self._version):
+            number = struct.pack("<i", len(state.waiting()))
+            whole = [(self._base + layout.lock, state.data)]
+            image.write_unless_changed(whole, [(self._base + layout.signal, number)])
+            state = self._look()
+        if not state.is_plausible(self._version):
             raise ValueError("the layout of its interpreter is unknown")
         if self._version < _313:
             state.is_free = image.read(state.word(layout.lock), 8) == _FREE
+        return state
+
+    def _look(self) -> State:
+        """A plausible state, or the last of several that were not: a call may be added or taken while it is read."""
+        layout = self._layout
+        for _ in range(_READS):
+            state = State(layout, self._image.read(self._base + layout.lock, layout.last + 4 - layout.lock))
+            if state.is_plausible(self._version):
+                break
         return state
 
     def put(self, state: State, function: int, argument: int) -> int | None:
         """Puts a call at the end of the queue, which was read just now: None, and nothing is written, unless nothing is in it and
         nobody uses it. Returns the entry's index. Raises OSError.
 
-        All is written by one system call, in an order in which it may end anywhere. In 3.13 a number and an index belong together,
-        which is one piece, whose pages the kernel takes before it writes.
+        All is written by one system call, in an order in which it may end anywhere, and the main thread may look at any time: 3.13
+        takes a call if their number says that there is one, and before that, if the indexes differ. A recorder that is killed
+        between the two leaves indexes without a number, see :meth:`read`.
         """
         if not state.is_free or state.first != state.last:
             return None
@@ -118,11 +133,6 @@ class Queue:
         place, indexes = layout.calls + index * layout.stride, struct.pack("<ii", index, (index + 1) % layout.count)
         pieces = [(place, entry), (layout.first, indexes), (layout.signal, _ONE)]
         expected = [(layout.lock, state.data)]
-        if self._version == _313:
-            data = bytearray(state.data)
-            for at, new in pieces:
-                data[at - layout.lock : at - layout.lock + len(new)] = new
-            pieces = [(layout.signal, bytes(data[layout.signal - layout.lock :]))]
         before, after = self._breaks()
         others = [*([] if self._version == _313 else [(state.word(layout.lock), _FREE)]), *before]
         is_put = self._image.write_unless_changed(
@@ -169,17 +179,27 @@ class State:
 
     def is_plausible(self, version: int) -> bool:
         """May this be such a queue?"""
-        layout, number = self._layout, self._number(self._layout.signal)
-        if not (0 <= self.first < layout.count and 0 <= self.last < layout.count):
-            return False
+        number = self._number(self._layout.signal)
         if version == _313:
-            most, at_once = self._number(layout.signal + 4), self._number(layout.signal + 8)
-            waiting = (self.last - self.first) % layout.count
-            return (
-                most == _MOST_313 and at_once == 0 and 0 <= number <= most and (not self.is_free or waiting == number)
-            )
-        lock = self.word(layout.lock)
-        return number in (0, 1) and lock % 8 == 0 and 1 << 16 <= lock < 1 << 47
+            return self._is_of_313() and (not self.is_free or len(self.waiting()) == number)
+        lock = self.word(self._layout.lock)
+        return self._has_indexes() and number in (0, 1) and lock % 8 == 0 and 1 << 16 <= lock < 1 << 47
+
+    def lacks_number(self, version: int) -> bool:
+        """Is it a queue of 3.13 with more calls than their number says, though nobody changes it?"""
+        return (
+            version == _313
+            and self._is_of_313()
+            and self.is_free
+            and self._number(self._layout.signal) < len(self.waiting())
+        )
+
+    def _has_indexes(self) -> bool:
+        return 0 <= self.first < self._layout.count and 0 <= self.last < self._layout.count
+
+    def _is_of_313(self) -> bool:
+        number, most, at_once = (self._number(self._layout.signal + at) for at in (0, 4, 8))
+        return self._has_indexes() and most == _MOST_313 and at_once == 0 and 0 <= number <= most
 
     def call(self, index: int) -> tuple[int, int]:
         """Function and argument of an entry."""

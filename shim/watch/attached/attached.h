@@ -80,12 +80,12 @@ bool attached_request(const struct record_process_start *start, const char *text
 /* Takes the next request, for the caller to free; null = there is none. */
 struct request *attached_next_request(void);
 
-/* Begins what was asked for, follows which threads there are, and ends threads and processes that have ended; `all`: also
- * where it is only seldom that one thread ends and another begins in between. `now_ns` is CLOCK_MONOTONIC. */
+/* Begins what was asked for, follows which threads there are, and ends threads and processes that have ended; `all`:
+ * also where it is only seldom that one thread ends and another begins in between. `now_ns` is CLOCK_MONOTONIC. */
 void attached_update(int64_t now_ns, bool all);
-/* Begins the threads that attached_update has found. True = there are new ones. A pass does this after its polls: it takes a
- * while, and a thread often waits for one that it has just begun. Polls that come later whenever a wait has begun would make
- * it shorter, and the wait before longer. */
+/* Begins the threads that attached_update has found. True = there may be new ones. A pass does this after its polls: it
+ * takes a while, and a thread often waits for one that it has just begun. Polls that come later whenever a wait has
+ * begun would make that wait shorter, and the wait before longer. */
 bool attached_begin_threads(int64_t now_ns);
 /* The recording is paused, or `ends`: charges what was used since the last ticks. */
 void attached_settle(int64_t now_ns, bool ends);
