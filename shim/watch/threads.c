@@ -434,8 +434,10 @@ void threads_poll_new(int64_t now_ns) {
   for (uint32_t i = 0; i < process_end; i++) {
     struct process *process = &processes[i];
     if (!process->id || process->refusals >= REFUSED) continue;
-    poll_those(process, now_ns, true, false);
-    process->resting = false;
+    for (struct watched *thread = process->threads, *next; thread; thread = next) {
+      next = thread->next;
+      if (thread->condition == CONDITION_NEW && thread->entry.start_ns >= now_ns) poll_thread(thread);
+    }
   }
 }
 

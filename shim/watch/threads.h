@@ -134,7 +134,7 @@ void threads_set_python_thread(struct watched *thread, uintptr_t object);
 void threads_update(int64_t now_ns);
 /* Polls every thread that is due; `all`: every thread. `now_ns` is CLOCK_MONOTONIC, here and below. */
 void threads_poll(int64_t now_ns, bool all);
-/* Polls every thread that was not polled before. */
+/* Polls every thread that has begun in this pass, which began at `now_ns`. */
 void threads_poll_new(int64_t now_ns);
 /* Writes the ticks of attached threads that events_wait has found sampled. */
 void threads_take_samples(void);

@@ -133,7 +133,7 @@ static bool wait_out_pause(void) {
 
 /* New threads of attached processes, which are polled once after all others. */
 static void begin_threads(int64_t now_ns) {
-  if (!attached_begin_threads(now_ns)) return;
+  if (!attached_begin_threads()) return;
   threads_update(now_ns);
   threads_poll_new(now_ns);
 }
@@ -152,7 +152,7 @@ static void run(void) {
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
   attached_update(clock_now_ns(), true);
-  attached_begin_threads(clock_now_ns());
+  attached_begin_threads();
   threads_update(clock_now_ns());
   threads_poll(clock_now_ns(), true);
   attached_settle(clock_now_ns(), true);

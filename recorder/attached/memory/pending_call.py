@@ -93,7 +93,8 @@ class PendingCall:
             state = self._queue.read()
             if (state.first, state.last) != places:
                 places, since_s = (state.first, state.last), time.monotonic()
-            if (index := _found(state, call)) is None and time.monotonic() >= since_s + _QUIET_S:
+            index = None if self._queue.count(state) else _found(state, call)
+            if index is None and time.monotonic() >= since_s + _QUIET_S:
                 index = self._queue.put(state, call.function, call.argument)
             if index is not None or time.monotonic() > end_s:
                 return index

@@ -90,40 +90,36 @@ class Queue:
         return state
 
     def read(self) -> State:
-        """What is in it now. Raises OSError, ValueError.
-
-        3.13: if calls are in it that their number does not count, a recorder was killed before it has written that, and it is
-        written now.
-        """
+        """What is in it now. Raises OSError, ValueError."""
         image, layout = self._image, self._layout
-        state = self._look()
-        if not state.is_plausible(self._version) and state.lacks_number(self._version):
-            number = struct.pack("<i", len(state.waiting()))
-            whole = [(self._base + layout.lock, state.data)]
-            image.write_unless_changed(whole, [(self._base + layout.signal, number)])
-            state = self._look()
-        if not state.is_plausible(self._version):
+        for _ in range(_READS):  # a call may be added or taken while it is read
+            state = State(layout, image.read(self._base + layout.lock, layout.last + 4 - layout.lock))
+            if state.is_plausible(self._version):
+                break
+        else:
             raise ValueError("the layout of its interpreter is unknown")
         if self._version < _313:
             state.is_free = image.read(state.word(layout.lock), 8) == _FREE
         return state
 
-    def _look(self) -> State:
-        """A plausible state, or the last of several that were not: a call may be added or taken while it is read."""
-        layout = self._layout
-        for _ in range(_READS):
-            state = State(layout, self._image.read(self._base + layout.lock, layout.last + 4 - layout.lock))
-            if state.is_plausible(self._version):
-                break
-        return state
+    def count(self, state: State) -> bool:
+        """3.13: counts calls whose number a killed recorder has not written, unless the queue has changed since it was read.
+        Returns whether there are any. Only who has the lock of the recorders may call this. Raises OSError."""
+        if not state.lacks_number(self._version):
+            return False
+        before, after = self._breaks()
+        whole = (self._base + self._layout.lock, state.data)
+        number = struct.pack("<i", len(state.waiting()))
+        self._image.write_unless_changed([whole, *before], [(self._base + self._layout.signal, number), after])
+        return True
 
     def put(self, state: State, function: int, argument: int) -> int | None:
         """Puts a call at the end of the queue, which was read just now: None, and nothing is written, unless nothing is in it and
         nobody uses it. Returns the entry's index. Raises OSError.
 
         All is written by one system call, in an order in which it may end anywhere, and the main thread may look at any time: 3.13
-        takes a call if their number says that there is one, and before that, if the indexes differ. A recorder that is killed
-        between the two leaves indexes without a number, see :meth:`read`.
+        takes a call if their number says that there is one, and earlier versions, if the indexes differ. A recorder that is killed
+        between the two leaves indexes without a number, see :meth:`count`.
         """
         if not state.is_free or state.first != state.last:
             return None
@@ -181,18 +177,17 @@ class State:
         """May this be such a queue?"""
         number = self._number(self._layout.signal)
         if version == _313:
-            return self._is_of_313() and (not self.is_free or len(self.waiting()) == number)
+            return self._is_of_313() and (not self.is_free or number == len(self.waiting()) or self._has_more(number))
         lock = self.word(self._layout.lock)
         return self._has_indexes() and number in (0, 1) and lock % 8 == 0 and 1 << 16 <= lock < 1 << 47
 
     def lacks_number(self, version: int) -> bool:
-        """Is it a queue of 3.13 with more calls than their number says, though nobody changes it?"""
-        return (
-            version == _313
-            and self._is_of_313()
-            and self.is_free
-            and self._number(self._layout.signal) < len(self.waiting())
-        )
+        """Is it a queue of 3.13 with calls none of which is counted? The main thread takes none of them."""
+        return version == _313 and self.is_free and not self._number(self._layout.signal) and self._has_more(0)
+
+    def _has_more(self, number: int) -> bool:
+        waiting = self.waiting()
+        return number < len(waiting) <= _MOST_313 and all(self.call(each)[0] for each in waiting)
 
     def _has_indexes(self) -> bool:
         return 0 <= self.first < self._layout.count and 0 <= self.last < self._layout.count

@@ -165,7 +165,7 @@ static bool is_born(const struct attached *process, pid_t tid) {
 }
 
 /* Returns the new thread; null = it has gone in the meantime, or there is no memory. */
-static struct attached_thread *begin_thread(struct attached *process, pid_t tid, int64_t now_ns) {
+static struct attached_thread *begin_thread(struct attached *process, pid_t tid) {
   struct attached_thread *thread = calloc(1, sizeof *thread);
   struct schedule schedule;
   int fd = thread ? proc_open_schedule(process->start.pid, tid) : -1;
@@ -175,6 +175,7 @@ static struct attached_thread *begin_thread(struct attached *process, pid_t tid,
     free(thread);
     return NULL;
   }
+  int64_t now_ns = clock_now_ns(); /* its time counts from here: what it has waited before is not known */
   close(fd);
   *thread = (struct attached_thread){.next = process->threads, .process = process, .tid = tid, .lead = NO_LEAD};
   thread->entry = tid == process->start.pid ? SPOOL_THREAD_TABLE : find_entry(process, tid);
@@ -271,15 +272,19 @@ static void list_threads(struct attached *process, int64_t now_ns) {
   end_missing(process, now_ns);
 }
 
-static void begin_threads(struct attached *process, int64_t now_ns) {
+/* Returns whether there were any. */
+static bool begin_threads(struct attached *process) {
+  bool any = false;
   process->grows = false;
   rewinddir(process->tasks);
   for (pid_t tid; (tid = next_task(process));) {
-    struct attached_thread *thread = find_thread(process, tid) ? NULL : begin_thread(process, tid, now_ns);
+    struct attached_thread *thread = find_thread(process, tid) ? NULL : begin_thread(process, tid);
     if (!thread) continue;
     thread->listing = process->listing;
     proc_name(process->start.pid, tid, thread->name, sizeof thread->name);
+    any = true;
   }
+  return any;
 }
 
 /* ---- processes ---- */
@@ -411,6 +416,7 @@ static void begin(const struct request *request, int64_t now_ns) {
   first = process;
   attached_write_start(process, request->texts, now_ns);
   list_threads(process, now_ns);
+  begin_threads(process); /* at once: children may be short, and what was used before belongs to the image before */
 }
 
 static int64_t list_pause(const struct attached *process) { return LIST_NS + (int64_t)process->count * LIST_THREAD_NS; }
@@ -437,13 +443,10 @@ void attached_update(int64_t now_ns, bool all) {
   }
 }
 
-bool attached_begin_threads(int64_t now_ns) {
+bool attached_begin_threads(void) {
   bool any = false;
-  for (struct attached *process = first; process; process = process->next) {
-    if (!process->grows) continue;
-    begin_threads(process, now_ns);
-    any = true;
-  }
+  for (struct attached *process = first; process; process = process->next)
+    any = (process->grows && begin_threads(process)) || any;
   return any;
 }
 
@@ -489,6 +492,6 @@ void attached_resume(int64_t now_ns) {
   }
   resuming = true;
   attached_update(now_ns, true);
-  attached_begin_threads(now_ns);
+  attached_begin_threads();
   resuming = false;
 }

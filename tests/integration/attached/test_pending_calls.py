@@ -14,7 +14,7 @@ import pytest
 from scalene_trace.recorder.attached.facts import life_of
 from scalene_trace.recorder.attached.interpreter import find_interpreter
 from scalene_trace.recorder.attached.memory import image
-from scalene_trace.recorder.attached.memory.injector import Injector
+from scalene_trace.recorder.attached.memory.injector import Injector, refusal
 from scalene_trace.recorder.attached.memory.pending_call import LAYOUTS
 from scalene_trace.recorder.attached.memory.queue import Queue
 from scalene_trace.recorder.folder.held import HeldFolder
@@ -118,6 +118,22 @@ def test_a_recorder_that_is_killed_between_two_writes(older: Interpreter, tmp_pa
             after = program.tell("state")
             assert [each for each in before if before[each] != after[each]] == ["files", "mappings"]
             assert program.quit() == (7, b"as ever\n")
+
+
+@pytest.mark.parametrize("older", [each for each in OLDER if each.name == "3.13"], ids=lambda each: each.name)
+def test_a_call_that_a_killed_recorder_has_not_counted(older: Interpreter, tmp_path: Path) -> None:
+    """A check changes nothing in the queue. The next recorder counts the call, which is made."""
+    with allocating(older) as program:
+        assert checks_and_dies(program.pid, tmp_path / "killed", WRITES - 4)
+        before = queue_of(program.pid).read()
+        assert len(before.waiting()) == 1 and before.lacks_number(0x30D)
+        python = find_interpreter(program.pid)
+        assert python is not None and refusal(program.pid, life_of(program.pid), python) is None
+        assert queue_of(program.pid).read().data == before.data
+        assert checked(program.pid, tmp_path / "next", 5) == "done"
+        after = queue_of(program.pid).read()
+        assert after.waiting() == [] and not after.lacks_number(0x30D)
+        assert program.quit() == (7, b"as ever\n")
 
 
 @older
