@@ -84,6 +84,7 @@ class PendingCall:
 
     def _waits(self, call: _Call) -> bool:
         state = self._queue.read()
+        self._queue.count(state)
         return any(state.call(each) == (call.function, call.argument) for each in state.waiting())
 
     def _put(self, call: _Call, end_s: float) -> int | None:
@@ -93,8 +94,8 @@ class PendingCall:
             state = self._queue.read()
             if (state.first, state.last) != places:
                 places, since_s = (state.first, state.last), time.monotonic()
-            index = None if self._queue.count(state) else _found(state, call)
-            if index is None and time.monotonic() >= since_s + _QUIET_S:
+            self._queue.count(state)
+            if (index := _found(state, call)) is None and time.monotonic() >= since_s + _QUIET_S:
                 index = self._queue.put(state, call.function, call.argument)
             if index is not None or time.monotonic() > end_s:
                 return index

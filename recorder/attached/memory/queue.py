@@ -102,16 +102,15 @@ class Queue:
             state.is_free = image.read(state.word(layout.lock), 8) == _FREE
         return state
 
-    def count(self, state: State) -> bool:
+    def count(self, state: State) -> None:
         """3.13: counts calls whose number a killed recorder has not written, unless the queue has changed since it was read.
-        Returns whether there are any. Only who has the lock of the recorders may call this. Raises OSError."""
+        Only who has the lock of the recorders may call this. Raises OSError."""
         if not state.lacks_number(self._version):
-            return False
+            return
         before, after = self._breaks()
         whole = (self._base + self._layout.lock, state.data)
         number = struct.pack("<i", len(state.waiting()))
         self._image.write_unless_changed([whole, *before], [(self._base + self._layout.signal, number), after])
-        return True
 
     def put(self, state: State, function: int, argument: int) -> int | None:
         """Puts a call at the end of the queue, which was read just now: None, and nothing is written, unless nothing is in it and

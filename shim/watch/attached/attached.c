@@ -390,7 +390,8 @@ static void find_python(struct attached *process, const struct request *request,
   process->start.cause = cause;
 }
 
-static void begin(const struct request *request, int64_t now_ns) {
+static void begin(const struct request *request) {
+  int64_t now_ns = clock_now_ns(); /* after all that has begun before */
   struct attached *before = find_pid(request->start.pid), *process = create(request);
   if (!process && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) loss_add(LOSS_attached_missed);
   if (!process) return;
@@ -425,12 +426,13 @@ void attached_update(int64_t now_ns, bool all) {
   for (struct request *request; (request = attached_next_request());) {
     struct attached *known = find_pid(request->start.pid);
     if (request->start.cause != START_OF_PYTHON) {
-      begin(request, now_ns);
+      begin(request);
     } else if (known) {
       find_python(known, request, now_ns);
     }
     free(request);
   }
+  now_ns = clock_now_ns();
   for (struct attached *process = first, *next; process; process = next) {
     next = process->next;
     if (proc_has_ended(process->pid_fd)) {
