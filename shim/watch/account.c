@@ -5,7 +5,7 @@
  * that wait; between two different waits, half to each. If the thread was observed running after a wait, the rest of that
  * wait is the middle of what is possible. Time that no poll has observed is owed, and is charged to the next wait that is
  * observed. So the sum is exact, and short waits get their share because they are observed in proportion to their
- * length. */
+ * length; beside much longer ones, they get less (docs/design/waits.md). */
 #include "watch/threads.h"
 
 #include <sys/syscall.h>
@@ -121,8 +121,9 @@ static void give_back(struct watched *thread, int64_t owed) {
 /* ---- the rest of a wait that has ended since the poll before ----
  *
  * The kernel counts the time of a thread that runs at its own ticks, 1 to 10 ms apart. So what is owed when a thread is
- * observed running has time on the CPU in it, which is not counted yet, or time in which the thread had no CPU, which is
- * counted when it gets one. The rest is charged when the thread is observed waiting again: all that is known by then. */
+ * observed running is too much: it includes time on the CPU that is not counted yet, and time without a CPU, which is
+ * counted when the thread gets one. The rest is charged when the thread is observed waiting again, and all of that is
+ * known. */
 
 /* Time between two of the kernel's ticks. */
 static int64_t kernel_tick_ns(void) {
@@ -166,11 +167,10 @@ static void observed_running(struct watched *thread, const struct schedule *now,
   rest->run_ns = now->run_ns;
 }
 
-/* Charges the middle of what is possible, which is as exact as all that was observed. */
-static void charge_rest(struct watched *thread) {
+void account_settle(struct watched *thread) {
   struct rest *rest = &thread->rest;
   int64_t least_ns = rest->least_ns < 0 ? 0 : rest->least_ns < rest->most_ns ? rest->least_ns : rest->most_ns;
-  if (rest->is_open) charge_part(thread, (least_ns + rest->most_ns) / 2);
+  if (rest->is_open) charge_part(thread, (least_ns + rest->most_ns) / 2); /* the middle of what is possible */
   rest->is_open = false;
 }
 
@@ -180,7 +180,7 @@ static void end_rest(struct watched *thread, const struct schedule *now, int64_t
   int64_t waited_ns = t_ns - thread->rest.ran_ns, ran_ns = now->run_ns - thread->rest.run_ns - kernel_tick_ns();
   if (ran_ns > 0) waited_ns -= ran_ns;
   if (thread->rest.is_open) bound_rest(thread, owed, owed - waited_ns);
-  charge_rest(thread);
+  account_settle(thread);
 }
 
 /* Closes the wait of a thread that has ended. The time that is owed is charged to the wait in which the last poll found
@@ -188,8 +188,11 @@ static void end_rest(struct watched *thread, const struct schedule *now, int64_t
 static void close_wait(struct watched *thread, const struct schedule *end, int64_t owed, int64_t t_ns) {
   int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
   give_back(thread, owed);
-  if (!thread->process->attached) end_rest(thread, end, owed, t_ns);
-  charge_rest(thread);
+  if (thread->process->attached) {
+    account_settle(thread);
+  } else {
+    end_rest(thread, end, owed, t_ns);
+  }
   if (thread->condition == CONDITION_BLOCKED) charge(thread, owed < passed_ns ? owed : passed_ns, t_ns);
 }
 
@@ -510,8 +513,6 @@ void account_rest(struct watched *thread, int64_t t_ns) {
   thread->polled_ns = t_ns;
 }
 
-void account_settle(struct watched *thread) { charge_rest(thread); }
-
 /* ---- ends ---- */
 
 static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
@@ -521,7 +522,7 @@ static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
 
 void account_gone(struct watched *thread, int64_t until_ns) {
   lose_native(&thread->wait);
-  charge_rest(thread);
+  account_settle(thread);
   if (thread->condition == CONDITION_BLOCKED && until_ns > thread->polled_ns)
     charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
   if (thread->condition != CONDITION_NEW) charge_rest_of_delay(thread, thread->polled_ns);

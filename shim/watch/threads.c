@@ -131,6 +131,7 @@ static void release(uint32_t index, uint32_t state) {
 /* ---- threads ---- */
 
 static void forget(struct watched *thread) {
+  account_settle(thread);
   if (thread->process) leave_process(thread);
   if (thread->schedule_fd >= 0) close(thread->schedule_fd);
   if (thread->call_fd >= 0) close(thread->call_fd);
@@ -245,7 +246,6 @@ static void update(uint32_t index, int64_t now_ns) {
   bool known = thread->entry.state && is_same_thread(&thread->entry, &entry);
   if (known && entry.state == ENTRY_LIVE) return;
   if (known && entry.state == ENTRY_ENDED) finish(thread, &entry);
-  if (thread->entry.state && thread->process) account_settle(thread);
   if (thread->entry.state) forget(thread);
   if (entry.state == ENTRY_LIVE) begin(index, &entry, now_ns);
   if (entry.state == ENTRY_ENDED) release(index, ENTRY_ENDED);

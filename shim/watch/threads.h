@@ -37,7 +37,7 @@ struct wait {
 struct rest {
   bool is_open;
   int64_t most_ns, least_ns; /* it is not more, and most probably not less */
-  int64_t ran_ns, run_ns;    /* when the thread was last observed running, and what schedstat said */
+  int64_t ran_ns, run_ns;    /* when the thread was last observed running, and its time on the CPU by schedstat */
 };
 
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };

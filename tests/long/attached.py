@@ -1,12 +1,14 @@
 """Attached from outside (``--pid``): how far functions, the split and waits are off, and what it costs the program.
 
 Six programs of a fixed amount of work measure their own functions (``targets/timed_functions.py``). In each round a
-program runs bare, and attached to from its start, with passes every 10 ms and every 1 ms (``--only lines``: 1 ms alone). The
-error is that of the function, with all its lines, whose share of the time differs most from the program's stopwatch of the same
-run, in points. The slowdown is the ratio of the wall times of a round. Of the split, halves.py knows the truth: Python in turn with zlib, hashlib, sorted, numpy or min, in pieces of
-20 us to 2 ms; kernel time, ``timed_functions.py kernel``, one function of which is a system call alone: the part of its
-time that is not the kernel's is an error. (urandom() of newer C libraries makes its numbers outside of the kernel.) Of waits, ``waits.py`` knows it. ``python -m tests.long.attached [--versions 3.13] [--rounds 5]`` prints medians and ranges, and writes a dated result
-into ``benchmarks/results/``.
+program runs bare, and attached to from its start, with passes every 10 ms and every 1 ms (``--only lines``: 1 ms
+alone). The error is that of the function, with all its lines, whose share of the time differs most from the program's
+stopwatch of the same run, in points. The slowdown is the ratio of the wall times of a round. Of the split, halves.py
+knows the truth: Python in turn with zlib, hashlib, sorted, numpy or min, in pieces of 20 us to 2 ms; kernel time,
+``timed_functions.py kernel``, one function of which is a system call alone: the part of its time that is not the
+kernel's is an error. (urandom() of newer C libraries makes its numbers outside of the kernel.) Of waits, ``waits.py``
+knows it. ``python -m tests.long.attached [--versions 3.13] [--rounds 5]`` prints medians and ranges, and writes a dated
+result into ``benchmarks/results/``.
 """
 
 from __future__ import annotations

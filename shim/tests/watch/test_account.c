@@ -361,7 +361,7 @@ static void test_waits_with_work_between_them_have_their_time(void) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     double error = error_of(cases[i].poll_ms, cases[i].lengths_ms);
     printf("polls every %g ms: %+.2f %%\n", cases[i].poll_ms, error);
-    check(error > -3 && error < 3);
+    check(error > -2 && error < 2);
   }
 }
 

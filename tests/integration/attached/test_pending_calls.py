@@ -103,10 +103,8 @@ def checks_and_dies(pid: int, folder: Path, writes: int) -> bool:
 
 @older
 def test_a_recorder_that_is_killed_between_two_writes(older: Interpreter, tmp_path: Path) -> None:
-    for first in (
-        0,
-        WRITES - 1,
-    ):  # the library is loaded as soon as the call is in the queue: the end comes with another program
+    # The library is loaded as soon as the call is in the queue: the end comes with another program.
+    for first in (0, WRITES - 1):
         with allocating(older) as program:
             before, folder = program.tell("state"), tmp_path / str(first)
             folder.mkdir()
