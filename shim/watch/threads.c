@@ -395,7 +395,7 @@ static void poll_those(struct process *process, int64_t now_ns, bool are_new, bo
     next = thread->next;
     if ((thread->condition == CONDITION_NEW) != are_new) continue;
     if (all || thread->due_ns <= now_ns || polls_all(process)) poll_thread(thread);
-    if (all && thread->process) account_settle(thread);
+    if (all) account_settle(thread);
   }
 }
 

@@ -126,7 +126,7 @@ static bool wait_out_pause(void) {
     cut_if_asked();
     sleep_for(LONGEST_SLEEP_NS);
   }
-  attached_resume(clock_now_ns());
+  attached_resume();
   threads_resume(clock_now_ns());
   return true;
 }
@@ -144,14 +144,14 @@ static void run(void) {
   while (!is_stopping() && !spool->ended) {
     if (wait_out_pause()) continue;
     int64_t now_ns = clock_now_ns();
-    attached_update(now_ns, false);
+    attached_update(false);
     threads_update(now_ns);
     threads_poll(now_ns, false);
     begin_threads(now_ns);
     cut_if_asked();
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
-  attached_update(clock_now_ns(), true);
+  attached_update(true);
   attached_begin_threads();
   threads_update(clock_now_ns());
   threads_poll(clock_now_ns(), true);

@@ -322,7 +322,7 @@ static void test_an_attached_threads_last_tick_is_no_wait(void) {
 /* Between 1 - `part` and 1 + `part` times so many ms. */
 static int64_t about(double ms, double part) { return (int64_t)(ms * MS * (1 - part + 2 * part * rand() / RAND_MAX)); }
 
-/* A thread waits at 11 and at 12 in turn, and works after each, for about so many ms; its time on the CPU is counted every
+/* A thread waits at 11 and at 13 in turn, and works after each, for about so many ms; its time on the CPU is counted every
  * 4 ms. Returns by how many percent the time at 11 is off, if it is polled about every `poll_ms`. */
 static double error_of(double poll_ms, const double lengths_ms[4]) {
   int64_t t_ns = 0, poll_ns = about(poll_ms, 0.5), run_ns = 0, waited_ns = 0;

@@ -391,7 +391,7 @@ static void find_python(struct attached *process, const struct request *request,
 }
 
 static void begin(const struct request *request) {
-  int64_t now_ns = clock_now_ns(); /* after all that has begun before */
+  int64_t now_ns = clock_now_ns();
   struct attached *before = find_pid(request->start.pid), *process = create(request);
   if (!process && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) loss_add(LOSS_attached_missed);
   if (!process) return;
@@ -422,17 +422,17 @@ static void begin(const struct request *request) {
 
 static int64_t list_pause(const struct attached *process) { return LIST_NS + (int64_t)process->count * LIST_THREAD_NS; }
 
-void attached_update(int64_t now_ns, bool all) {
+void attached_update(bool all) {
   for (struct request *request; (request = attached_next_request());) {
     struct attached *known = find_pid(request->start.pid);
     if (request->start.cause != START_OF_PYTHON) {
       begin(request);
     } else if (known) {
-      find_python(known, request, now_ns);
+      find_python(known, request, clock_now_ns());
     }
     free(request);
   }
-  now_ns = clock_now_ns();
+  int64_t now_ns = clock_now_ns(); /* after all that has begun */
   for (struct attached *process = first, *next; process; process = next) {
     next = process->next;
     if (proc_has_ended(process->pid_fd)) {
@@ -481,7 +481,7 @@ static void leave_out(struct attached_thread *thread) {
   thread->system_ns = thread->system_seen_ns = system_ns;
 }
 
-void attached_resume(int64_t now_ns) {
+void attached_resume(void) {
   for (struct attached *process = first; process; process = process->next) {
     struct usage before = process->usage;
     for (struct attached_thread *thread = process->threads; thread; thread = thread->next) {
@@ -493,7 +493,7 @@ void attached_resume(int64_t now_ns) {
     process->usage_start.children_ns += process->usage.children_ns - before.children_ns;
   }
   resuming = true;
-  attached_update(now_ns, true);
+  attached_update(true);
   attached_begin_threads();
   resuming = false;
 }

@@ -81,16 +81,16 @@ bool attached_request(const struct record_process_start *start, const char *text
 struct request *attached_next_request(void);
 
 /* Begins what was asked for, follows which threads there are, and ends threads and processes that have ended; `all`:
- * also where it is only seldom that one thread ends and another begins in between. `now_ns` is CLOCK_MONOTONIC. */
-void attached_update(int64_t now_ns, bool all);
+ * also where it is only seldom that one thread ends and another begins in between. */
+void attached_update(bool all);
 /* Begins the threads that attached_update has found in known processes. True = there are new ones. A pass does this after
  * its polls: it takes a while, and a thread often waits for one that it has just begun. Polls that come later whenever a
  * wait has begun would make that wait shorter, and the wait before longer. */
 bool attached_begin_threads(void);
-/* The recording is paused, or `ends`: charges what was used since the last ticks. */
+/* The recording is paused, or `ends`: charges what was used since the last ticks. `now_ns` is CLOCK_MONOTONIC. */
 void attached_settle(int64_t now_ns, bool ends);
 /* The recording goes on after a pause: what was used in it is charged to nobody. */
-void attached_resume(int64_t now_ns);
+void attached_resume(void);
 /* True if there is any. */
 bool attached_any(void);
 /* Returns the process of this id and pid, which stays until attached_release; null = it is not an attached one. */

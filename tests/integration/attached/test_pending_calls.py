@@ -16,7 +16,7 @@ from scalene_trace.recorder.attached.interpreter import find_interpreter
 from scalene_trace.recorder.attached.memory import image
 from scalene_trace.recorder.attached.memory.injector import Injector, refusal
 from scalene_trace.recorder.attached.memory.pending_call import LAYOUTS
-from scalene_trace.recorder.attached.memory.queue import Queue
+from scalene_trace.recorder.attached.memory.queue import Queue, State
 from scalene_trace.recorder.folder.held import HeldFolder
 from scalene_trace.recorder.other_memory import read_memory
 from scalene_trace.recorder.shim_library import attached_library
@@ -131,6 +131,29 @@ def test_a_call_that_a_killed_recorder_has_not_counted(older: Interpreter, tmp_p
         assert checked(program.pid, tmp_path / "next", 5) == "done"
         after = queue_of(program.pid).read()
         assert after.waiting() == [] and not after.lacks_number(0x30D)
+        assert program.quit() == (7, b"as ever\n")
+
+
+@pytest.mark.parametrize("older", [each for each in OLDER if each.name == "3.13"], ids=lambda each: each.name)
+def test_it_is_counted_too_if_the_queue_was_locked_at_first(
+    older: Interpreter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reads = Queue.read, 0
+
+    def locked_at_first(queue: Queue) -> State:
+        nonlocal reads
+        state, reads = read(queue), reads + 1
+        state.is_free = (
+            state.is_free and reads > 2
+        )  # the queue is read when it is opened, and before a call is put there
+        return state
+
+    with allocating(older) as program:
+        assert checks_and_dies(program.pid, tmp_path / "killed", WRITES - 4)
+        with monkeypatch.context() as patch:
+            patch.setattr(Queue, "read", locked_at_first)
+            assert checked(program.pid, tmp_path / "next", 5) == "done"
+        assert waiting(program.pid) == 0
         assert program.quit() == (7, b"as ever\n")
 
 
