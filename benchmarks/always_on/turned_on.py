@@ -5,7 +5,8 @@ seconds, between two iterations, the recording is paused or resumed; the ratio i
 that is recorded to the mean of the two paused parts beside it. Runs of one program differ by some percent from each other
 (addresses, hash seeds, what else the machine does), the parts of one process by much less, so smaller differences are
 seen than by overhead.py. What a paused recording costs is not in the ratio: see ``overhead.py --paused``. An attached one
-costs nothing then, as nothing is in the process.
+costs nothing then, as nothing is in the process. ``--libraries`` measures steps of programs/library_work.py instead; what counts
+for torch, whose threads wait for each other by spinning, is wall time.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from overhead import LOOP, PROGRAMS, script
+from overhead import LOOP, PROGRAMS, ROOT, script
 from support.attached import is_recording, until
 from support.environments import environment, save, tool, version_of
 
 _PATIENCE_S = 60.0
+#: Steps of programs/library_work.py that are timed together, by library.
+_STEPS = {"torch": 50, "sklearn": 1, "transformers": 10}
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,17 @@ class Row:
     def median(self) -> float:
         return statistics.median(self.ratios)
 
-    @property
-    def error(self) -> float:
-        """Standard error of the mean ratio."""
-        return statistics.stdev(self.ratios) / len(self.ratios) ** 0.5 if len(self.ratios) > 1 else float("nan")
-
     def __str__(self) -> str:
-        low, _, high = statistics.quantiles(self.ratios) if len(self.ratios) > 1 else (float("nan"),) * 3
-        whole = f"{self.median:.4f}  quartiles {low:.3f} to {high:.3f}  error {self.error:.4f}"
-        return f"{self.program:24} {self.way:9} {whole}  wall {statistics.median(self.wall):.4f}"
+        return f"{self.program:24} {self.way:9} {described(self.ratios)}  wall {described(self.wall)}"
+
+
+def described(ratios: Sequence[float]) -> str:
+    """Median, quartiles, and the standard error of the mean."""
+    if len(ratios) < 2:
+        return f"{ratios[0]:.4f}"
+    low, middle, high = statistics.quantiles(ratios)
+    error = statistics.stdev(ratios) / len(ratios) ** 0.5
+    return f"{middle:.4f}  quartiles {low:.3f} to {high:.3f}  error {error:.4f}"
 
 
 def control(output: Path, word: str) -> None:
@@ -62,7 +67,7 @@ def control(output: Path, word: str) -> None:
 def running(python: Path, program: str, output: Path, told: Path, options: Sequence[str] | None) -> Iterator[None]:
     """The program, recorded; ``options``: None = attached to from outside."""
     os.mkfifo(told)
-    line = [str(python), str(LOOP), str(told), "-1", *script(python, program)]
+    line = [str(python), str(LOOP), str(told), "-1", *work(python, program)]
     record = [tool("scalene-record"), "-o", str(output)]
     quiet = subprocess.DEVNULL
     env = os.environ | {"PYTHONHASHSEED": "0"}
@@ -82,13 +87,22 @@ def running(python: Path, program: str, output: Path, told: Path, options: Seque
             each.wait(_PATIENCE_S)
 
 
-def measure(python: Path, program: str, pairs: int, seconds: float, options: Sequence[str] | None) -> Row:
+def work(python: Path, program: str) -> list[str]:
+    """The script of one of the ten programs or of a library's steps, and its arguments."""
+    if program in _STEPS:
+        return [str(ROOT / "benchmarks" / "programs" / "library_work.py"), program, str(_STEPS[program])]
+    return script(python, program)
+
+
+def measure(
+    python: Path, program: str, pairs: int, seconds: float, settle_s: float, options: Sequence[str] | None
+) -> Row:
     """One program: paused and recorded in turn, paused first and last."""
     with TemporaryDirectory() as folder:
         output, told = Path(folder) / "t.parquet", Path(folder) / "told"
         with running(python, program, output, told, options), told.open() as lines:
             until(lambda: is_recording(output))
-            parts = [part(lines, output, seconds, is_on=bool(number % 2)) for number in range(2 * pairs + 1)]
+            parts = [part(lines, output, seconds, settle_s, bool(number % 2)) for number in range(2 * pairs + 1)]
     found = [
         [parts[at][what] * 2 / (parts[at - 1][what] + parts[at + 1][what]) for at in range(1, len(parts) - 1, 2)]
         for what in (1, 0)
@@ -97,11 +111,11 @@ def measure(python: Path, program: str, pairs: int, seconds: float, options: Seq
     return Row(version_of(str(python)), program, way, *found)
 
 
-def part(lines: Iterator[str], output: Path, seconds: float, is_on: bool) -> tuple[float, float]:
-    """Seconds and CPU seconds of an iteration, on the average of so many seconds. The one during which the recording is turned
-    on or off does not count."""
+def part(lines: Iterator[str], output: Path, seconds: float, settle_s: float, is_on: bool) -> tuple[float, float]:
+    """Seconds and CPU seconds of an iteration, on the average of so many seconds. Those that begin less than ``settle_s`` after
+    the recording was turned on or off do not count."""
     control(output, "resume" if is_on else "pause")
-    turned_s, whole, cpu, count = time.perf_counter(), 0.0, 0.0, 0
+    turned_s, whole, cpu, count = time.perf_counter() + settle_s, 0.0, 0.0, 0
     while whole < seconds:
         began_s, wall_s, cpu_s = map(float, next(lines).split())
         if began_s > turned_s:
@@ -114,21 +128,28 @@ def main() -> None:
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), metavar="NAME")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a part")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds after each change that do not count")
+    parser.add_argument(
+        "--libraries", nargs="+", choices=_STEPS, default=[], metavar="NAME", help=f"{', '.join(_STEPS)}; with --python"
+    )
     parser.add_argument("--attached", action="store_true", help="attached to from outside (--pid)")
     parser.add_argument("--python", help="interpreter to measure (default: the one running)")
     parser.add_argument("options", nargs="*", help="of scalene-record, after --")
     asked = parser.parse_args()
-    python, options = environment(asked.python), None if asked.attached else asked.options
+    if asked.libraries and not asked.python:
+        parser.error("--libraries needs --python, an interpreter that has them")
+    python = Path(asked.python) if asked.libraries else environment(asked.python)
+    options = None if asked.attached else asked.options
     rows = []
-    for program in asked.programs:
-        rows.append(measure(python, program, asked.pairs, asked.seconds, options))
+    for program in asked.libraries or asked.programs:
+        rows.append(measure(python, program, asked.pairs, asked.seconds, asked.settle, options))
         print(rows[-1], flush=True)
     middle = statistics.median(row.median for row in rows)
     lines = [
         *map(str, rows),
         f"median of {len(rows)} programs {middle:.4f}, worst {max(row.median for row in rows):.4f}",
     ]
-    name = "turned-on-attached" if asked.attached else "turned-on"
+    name = "-".join(["turned-on", *asked.libraries, *["attached"] * asked.attached])
     save(name, {"rows": [asdict(row) for row in rows]}, "\n".join(lines))
 
 
