@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from ...formats.spool.chunks import Chunk, View, live_chunk
-from ...formats.spool.reader import CodeObject, CodeObjects, Records, read_header, read_records, whole_slots
+from ...formats.spool.codes import CodeObject, CodeObjects
+from ...formats.spool.reader import Records, read_header, read_records, whole_slots
 from ..folder.facts import Facts
 from ..rights.identity import Rights
 from ..rights.opening import OpenFile, ProgramFiles

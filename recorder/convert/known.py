@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...formats.dataclass import dataclass, field
+from ...formats.spool.codes import CodeObject
 from ...formats.spool.early import EarlyRecords
-from ...formats.spool.reader import CodeObject
 from .native.names import ReadableNames
 from .native.tables import FunctionTables
 from .sources import KnownTexts

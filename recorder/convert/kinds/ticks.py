@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.cpython.opcodes import NOT_READ, InstructionSet, instruction_set, starts_of_all
+from ....formats.spool.codes import CodeObject
 from ....formats.spool.layout import constants, names_of
-from ....formats.spool.reader import Bulk, CodeObject
+from ....formats.spool.reader import Bulk
 from ....formats.trace.columns import Coded, Masked
 from ..keyed.by_key import ByKey
 from ..native.addresses import ModuleIds, Modules, Resolved, resolve

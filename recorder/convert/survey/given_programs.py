@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from ....formats.cpython.command_line import given_code
 from ....formats.dataclass import dataclass, replace
-from ....formats.spool.reader import CodeObject
+from ....formats.spool.codes import CodeObject
 from ....formats.trace.text import storable
 from ...folder.marks import ToldSource
 from ..keyed.by_key import ByKey

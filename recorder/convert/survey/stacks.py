@@ -13,7 +13,7 @@ from ....formats.cpython.jumps import backward_targets
 from ....formats.cpython.linetable import NO_LINE, Encoded, LineTable, line_tables, supported
 from ....formats.cpython.opcodes import instruction_set
 from ....formats.dataclass import dataclass
-from ....formats.spool.reader import CodeObject
+from ....formats.spool.codes import CodeObject
 from ....formats.trace.columns import Lists, Masked
 from ....formats.trace.text import storable
 from ..keyed.by_key import Ints, ids_of, index_of

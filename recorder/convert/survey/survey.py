@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.spool.codes import CodeObject, CodeObjects
 from ....formats.spool.layout import struct_dtype
 from ....formats.spool.memory import release_unused
-from ....formats.spool.reader import Bulk, CodeObject, CodeObjects, Records, Spool, by_time, joined
+from ....formats.spool.reader import Bulk, Records, Spool, by_time, joined
 from ..keyed.by_key import Extremes
 from ..native.addresses import ModuleCollector
 from .columns import Ints

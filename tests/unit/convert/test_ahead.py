@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scalene_trace.formats.spool import chunks, early, reader
+from scalene_trace.formats.spool import chunks, codes, early
 from scalene_trace.formats.spool.chunks import View, view_of
-from scalene_trace.formats.spool.reader import CodeObject, read_records
+from scalene_trace.formats.spool.codes import CodeObject
+from scalene_trace.formats.spool.reader import read_records
 from scalene_trace.recorder.convert import ahead as module
 from scalene_trace.recorder.convert import sources
 from scalene_trace.recorder.convert.ahead import Ahead
@@ -252,9 +253,9 @@ def test_functions_and_their_readable_names_are_known_before_the_end(tmp_path, m
 def test_code_and_its_lines_are_known_before_the_end(tmp_path, monkeypatch):
     recording = Recording(tmp_path, [sampled(1, "a.py"), sampled(2, "<string>"), sampled(3, "b.py")], monkeypatch)
     recording.until_ended()
-    joined, decoded = reader._best, stacks.line_tables
+    joined, decoded = codes._best, stacks.line_tables
     read: list[Any] = []
-    monkeypatch.setattr(reader, "_best", lambda parts: read.append(parts) or joined(parts))
+    monkeypatch.setattr(codes, "_best", lambda parts: read.append(parts) or joined(parts))
     monkeypatch.setattr(stacks, "line_tables", lambda wanted: read.extend(wanted) or decoded(wanted))
     made = recording.trace("t.parquet", recording.begun)
     assert set(values_of(made, "location", "file")) == {"a.py", "<string>", "b.py"}

@@ -12,7 +12,8 @@ import pytest
 from scalene_trace.formats.errors import NotASpool, SpoolMissing, SpoolVersion
 from scalene_trace.formats.spool import generate_layout, layout, losses
 from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNKS_OFFSET, frame_of, part_path
-from scalene_trace.formats.spool.reader import CodeObject, CodeObjects, Records, Spool
+from scalene_trace.formats.spool.codes import CodeObject, CodeObjects
+from scalene_trace.formats.spool.reader import Records, Spool
 from tests.support.spool_builder import LINE, START_MONO_NS, C, SpoolBuilder
 
 
