@@ -120,6 +120,13 @@ class Offers:
     def __contains__(self, offer: int) -> bool:
         return bool(self._bits.get(offer >> 6, 0) >> (offer & 63) & 1)
 
+    def __or__(self, other: Offers) -> Offers:
+        """The offers of both, as a set of their own."""
+        made = self.copy()
+        for part, bits in other._bits.items():
+            made._bits[part] = made._bits.get(part, 0) | bits
+        return made
+
 
 def read_chunks(view: View, known: Offers | None = None) -> Iterator[Chunk]:
     """Every chunk of ``view`` that is not in ``known``, each once: first those in part files, then those in the spool file,
@@ -129,8 +136,11 @@ def read_chunks(view: View, known: Offers | None = None) -> Iterator[Chunk]:
         yield from (chunk for chunk, _ in part_chunks(path, 0, size, found))
     with view.spool.open("rb", buffering=0) as file:
         for each in view.live:
+            if each.offer in found:
+                continue
             first = view.skipped.get(each.offer, 0)
-            chunk = None if each.offer in found else live_chunk(file.fileno(), each.place, first)
+            chunk = finished_chunk(file.fileno(), each.place) if each.is_closed and not first else None
+            chunk = chunk or live_chunk(file.fileno(), each.place, first)
             # If the offers differ, it was moved, and this is another one in its place.
             if chunk is not None and chunk.offer == each.offer:
                 yield chunk

@@ -17,7 +17,7 @@ _MOST_UNFINISHED = 64
 
 
 class EarlyRecords(ReadBefore):
-    """The records of finished chunks, about 8 MiB of them.
+    """The records of finished chunks, about 8 MiB of them; what comes later can be surveyed.
 
     The chunks of a process are read in their order. Where one was left out, because of a limit, so are all later ones: the
     records of all that were kept are older than those of the others (nearly, as those of batches are).
@@ -27,29 +27,51 @@ class EarlyRecords(ReadBefore):
         super().__init__()
         self._read_up_to: dict[Path, int] = {}  # of each part file
         self._left_bytes = _MOST_BYTES
-        self._given: tuple[Offers, dict[Path, int], int] | None = None
+        self._given: tuple[list[Chunk], dict[Path, int]] = [], {}
+
+    @property
+    def is_full(self) -> bool:
+        """No further records are kept."""
+        return self._left_bytes <= 0
 
     def new_chunks(self, view: View, most: int) -> list[Chunk]:
-        """The finished chunks of ``view`` that are not kept yet, ``most`` of them at most. Raises OSError."""
-        offers, read_up_to = self.offers.copy(), dict(self._read_up_to)
-        chunks = _finished(view, offers, read_up_to) if self._left_bytes > 0 else iter(())
-        found = list(itertools.islice(chunks, most))
-        self._given = offers, read_up_to, sum(records_in(each.slots) for each in found)
+        """The finished chunks of ``view`` that are neither kept nor surveyed, ``most`` of them at most. Raises OSError."""
+        known, read_up_to = self.offers | (self.surveyed or Offers()), dict(self._read_up_to)
+        found = list(itertools.islice(_finished(view, known, read_up_to), most))
+        self._given = found, read_up_to
         return found
 
     def keep(self, records: Records) -> None:
         """Keeps the records of the chunks that :meth:`new_chunks` has given. Those that are not kept are read at the end."""
-        if self._given is None:
-            return
-        offers, read_up_to, slots = self._given
-        self._given = None
+        chunks = self._take(self.offers)
+        slots = sum(records_in(each.slots) for each in chunks)
         if slots:
             size, parts = records.nbytes, list(self.parts)
             while parts and parts[-1][0] <= 2 * slots:  # so a long recording has few parts, each of which takes 8 KB
                 slots, records = slots + parts[-1][0], merged([parts.pop()[1], records])
             self.parts = [*parts, (slots, records)]
             self._left_bytes -= size
-        self.offers, self._read_up_to = offers, read_up_to
+
+    def begin_survey(self) -> None:
+        """Call when all that was kept is in a survey."""
+        self.surveyed = Offers()
+
+    def have_surveyed(self) -> None:
+        """Call when the chunks that :meth:`new_chunks` has given are in the survey instead."""
+        assert self.surveyed is not None
+        self._take(self.surveyed)
+
+    def end_survey(self) -> None:
+        """Call when there is no survey any more."""
+        self.surveyed = None
+
+    def _take(self, offers: Offers) -> list[Chunk]:
+        """Adds the given chunks to ``offers``, and returns them."""
+        chunks, self._read_up_to = self._given
+        self._given = [], self._read_up_to
+        for each in chunks:
+            offers.add(each.offer)
+        return chunks
 
 
 def _finished(view: View, offers: Offers, read_up_to: dict[Path, int]) -> Iterator[Chunk]:

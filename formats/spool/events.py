@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .layout import constants, struct_dtype
+from .layout import constants, rows_of, struct_dtype
 
 if TYPE_CHECKING:
     from .chunks import Chunk, Slots
@@ -59,7 +59,7 @@ def records_in(slots: Slots) -> int:
     return len(slots) + brief + _events_in(slots) * EVENTS_SLOTS * 3
 
 
-def rows_of(slots: Slots, found: Rows) -> Slots:
+def slots_of(slots: Slots, found: Rows) -> Slots:
     """The records of events that begin in the slots ``found`` of a chunk: uint8[n, EVENTS_SLOTS, 64]."""
     rows: Slots = slots[found[:, None] + np.arange(EVENTS_SLOTS)]
     return rows
@@ -75,8 +75,8 @@ def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False)
     written = np.logical_and.accumulate(filled, axis=1)
     is_finished = heads["head"] & 0xFFFF == _C["RECORD_EVENTS"]
     lost = int(np.count_nonzero((filled & ~written)[is_finished]))
-    record, column = np.nonzero(written)
-    events = events[record, column]
+    record = np.repeat(np.arange(len(rows)), np.count_nonzero(written, axis=1))
+    events = rows_of(events.ravel(), np.flatnonzero(written))
     kinds = events["kind"]
     is_large = kinds == _C["EVENT_ALLOC_LARGE"]
     large_count = np.count_nonzero(is_large)
@@ -84,8 +84,8 @@ def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False)
     is_large[:1] = False
     invalid = lost + int(np.count_nonzero(kinds > _C["EVENT_BYTES"]) + large_count - np.count_nonzero(is_large))
     unfold = _briefly if briefly else _whole
-    found = unfold(heads, events, record, is_large)
-    return {kind: (records, process[record[row]]) for kind, (records, row) in found.items()}, invalid
+    unfolded = unfold(heads, events, record, is_large)
+    return {kind: (records, process[record[row]]) for kind, (records, row) in unfolded.items()}, invalid
 
 
 def _briefly(

@@ -6,13 +6,14 @@ cffi has parsed the declarations (generate_layout.py), so offsets and padding fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
 HEADER_PATHS = tuple(Path(__file__).with_name(name) for name in ("spool.h", "records.h"))
 
@@ -78,6 +79,19 @@ def struct_dtype(name: str) -> np.dtype[np.void]:
     formats = [_format(field.type) for _, field in struct.fields]
     offsets = [field.offset for _, field in struct.fields]
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": ffi().sizeof(struct)})
+
+
+def rows_of(records: npt.NDArray[np.void], rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.void]:
+    """``records[rows]``. numpy copies records field by field, which takes 30 times as long as here."""
+    return records.view(f"V{records.dtype.itemsize}").take(rows).view(records.dtype)
+
+
+def concatenated(parts: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """``numpy.concatenate`` for records of one kind, as fast as :func:`rows_of`."""
+    import numpy as np  # as in struct_dtype
+
+    dtype = parts[0].dtype
+    return np.concatenate([each.view(f"V{dtype.itemsize}") for each in parts]).view(dtype)
 
 
 def _format(ctype: Any) -> Any:

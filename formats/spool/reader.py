@@ -21,8 +21,8 @@ import numpy.typing as npt
 from ..dataclass import dataclass, field, replace
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
 from .chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, Chunk, Offers, View, read_chunks, view_of
-from .events import EVENTS_SLOTS, KINDS, Watched, records_in, rows_of, unfolded
-from .layout import constants, record_kinds, struct_dtype
+from .events import EVENTS_SLOTS, KINDS, Watched, records_in, slots_of, unfolded
+from .layout import concatenated, constants, record_kinds, rows_of, struct_dtype
 from .memory import release_unused
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ _BATCH_CHUNKS = 1024
 #: Of the batches of a short recording, which are kept in memory.
 _SHORT_BYTES = 16 << 20
 _PAYLOAD_BYTES = 400  # of a record with a payload, beside that
+#: Of events, which are made into large arrays again and again: if libc gave these back after each batch, a quarter of the time
+#: would go to page faults.
+_BATCHES_BETWEEN_RELEASES = 16
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
@@ -56,9 +59,15 @@ class Bulk:
     def __len__(self) -> int:
         return len(self.records)
 
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory."""
+        return self.records.nbytes + self.process.nbytes
+
     def where(self, chosen: npt.NDArray[np.bool_]) -> Bulk:
         """The records for which ``chosen`` is true."""
-        return Bulk(self.records[chosen], self.process[chosen])
+        rows = np.flatnonzero(chosen)
+        return Bulk(rows_of(self.records, rows), self.process[rows])
 
 
 def by_time(bulk: Bulk) -> Bulk:
@@ -67,12 +76,12 @@ def by_time(bulk: Bulk) -> Bulk:
     if not (times[1:] < times[:-1]).any():
         return bulk
     order = np.argsort(times, kind="stable")
-    return Bulk(bulk.records[order], bulk.process[order])
+    return Bulk(rows_of(bulk.records, order), bulk.process[order])
 
 
 def joined(*parts: Bulk) -> Bulk:
     """The records of all parts, one after the other."""
-    return Bulk(np.concatenate([each.records for each in parts]), np.concatenate([each.process for each in parts]))
+    return Bulk(concatenated([each.records for each in parts]), np.concatenate([each.process for each in parts]))
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class WithPayload:
 class Records:
     """The records of one batch of chunks. ``last``: no batch follows; ``bulk``: by kind ("tick", "memory", …); ``codes``:
     parts of code objects; ``types``: names of Python types by hash; ``damaged``: number of records that were unfinished or
-    invalid."""
+    invalid; ``chunks``: the process of each chunk."""
 
     last: bool
     bulk: dict[str, Bulk]
@@ -97,22 +106,29 @@ class Records:
     codes: list[WithPayload]
     types: dict[int, str]
     damaged: int
+    chunks: npt.NDArray[np.int32]
 
     @property
     def nbytes(self) -> int:
         """Their size in memory, about."""
-        found = sum(each.records.nbytes + each.process.nbytes for each in self.bulk.values())
+        return sum(each.nbytes for each in self.bulk.values()) + self.payload_bytes
+
+    @property
+    def payload_bytes(self) -> int:
+        """That of the records with a payload."""
+        found = sum(_PAYLOAD_BYTES + len(name) for name in self.types.values())
         lists = (self.process_starts, self.modules, self.codes)
-        found += sum(_PAYLOAD_BYTES + len(name) for name in self.types.values())
         return found + sum(_PAYLOAD_BYTES + len(each.payload) for records in lists for each in records)
 
 
 class ReadBefore:
     """Records that were read before. ``offers``: those of their chunks; ``parts``: number of slots and records, for each time
-    that some were read."""
+    that some were read; ``surveyed``: the offers of chunks that need not be surveyed again, as all of ``parts`` then; None = there
+    is no survey."""
 
     def __init__(self) -> None:
         self.offers = Offers()
+        self.surveyed: Offers | None = None
         self.parts: list[tuple[int, Records]] = []
 
 
@@ -123,6 +139,7 @@ class _Reading:
     bulk: dict[str, list[tuple[Slots, npt.NDArray[np.int32]]]] = field(default_factory=lambda: defaultdict(list))
     payload: dict[str, list[WithPayload]] = field(default_factory=lambda: defaultdict(list))
     events: list[tuple[Slots, npt.NDArray[np.int32]]] = field(default_factory=list)
+    chunks: list[int] = field(default_factory=list)
     damaged: int = 0
 
 
@@ -172,23 +189,26 @@ class Spool:
         """Every published record, in batches; at least one.
 
         Records in a batch are ordered by time, and successive batches nearly so. A short recording is read once and kept for
-        the next call. ``briefly``: events are unfolded to what a survey needs (:func:`.events.unfolded`).
+        the next call. ``briefly``: for a survey, without what was surveyed before; events are unfolded to what it needs
+        (:func:`.events.unfolded`).
         """
         if self._kept:
             yield from self._kept
             return
-        kept: list[Records] | None = []
+        surveyed = self._before.surveyed if briefly else None
+        kept: list[Records] | None = [] if surveyed is None else None
         kept_bytes = 0
-        chunks = read_chunks(self._view, self._before.offers)
+        chunks = read_chunks(self._view, self._before.offers | (surveyed or Offers()))
         following = next(chunks, None)
-        groups = _groups(self._before.parts)
-        first, last = True, False
+        groups = _groups(self._before.parts if surveyed is None else [])
+        first, last, has_events, number = True, False, False, itertools.count(1)
         while not last:
             slots, parts = groups.popleft() if groups else (0, [])
             if not groups and following is not None:
                 chosen = Watched(self._batch(itertools.chain([following], chunks), slots))
                 parts = [*parts, self._adjust(read_records(chosen, briefly))]
-                kept = None if briefly and chosen.has_events else kept
+                has_events = chosen.has_events
+                kept = None if briefly and has_events else kept
                 following = next(chunks, None)
             last = not groups and following is None
             batch = [replace(merged(parts), last=last)]
@@ -202,7 +222,8 @@ class Spool:
                 kept = [*kept, *batch] if kept_bytes <= _SHORT_BYTES else None
             first = False
             yield batch.pop()  # hold no reference, so that only one batch of a long recording is in memory at a time
-            release_unused()
+            if not has_events or next(number) % _BATCHES_BETWEEN_RELEASES == 0:
+                release_unused()
         self._kept = kept or []
 
     def _batch(self, chunks: Iterator[Chunk], slots: int = 0) -> Iterator[Chunk]:
@@ -242,7 +263,8 @@ def merged(parts: list[Records]) -> Records:
         for found in zip(*((each.process_starts, each.modules, each.codes) for each in parts), strict=True)
     )
     types = {key: name for each in parts for key, name in each.types.items()}
-    return Records(False, bulk, starts, modules, codes, types, sum(each.damaged for each in parts))
+    chunks = np.concatenate([each.chunks for each in parts])
+    return Records(False, bulk, starts, modules, codes, types, sum(each.damaged for each in parts), chunks)
 
 
 def _view(path: Path, count: int) -> View:
@@ -285,10 +307,8 @@ def read_records(chunks: Iterable[Chunk], briefly: bool = False) -> Records:
             reading.bulk[short].append((records.view(np.uint8).reshape(-1, SLOT_BYTES), process))
     bulk = {name: _bulk(name, reading.bulk.pop(name, [])) for name in _BULK_KINDS}
     types, cut = _types(reading.payload["type"])
-    payload = reading.payload
-    return Records(
-        False, bulk, payload["process_start"], payload["module"], payload["code"], types, reading.damaged + cut
-    )
+    payload, damaged, of_chunk = reading.payload, reading.damaged + cut, np.array(reading.chunks, np.int32)
+    return Records(False, bulk, payload["process_start"], payload["module"], payload["code"], types, damaged, of_chunk)
 
 
 def whole_slots(slots: Slots) -> int:
@@ -305,6 +325,7 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
     if process > _LAST_ID:
         reading.damaged += 1
         return
+    reading.chunks.append(process)
     heads = slots[:, :4].copy().view("<u4").ravel()
     starts, long_starts, damaged = _record_starts(heads)
     reading.damaged += damaged
@@ -320,10 +341,14 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
             found = np.flatnonzero(starts & (kinds == number))
             reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
     of_kind = kinds[long_starts]
-    events = long_starts[np.isin(of_kind, KINDS) & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
+    is_events = (of_kind == KINDS[0]) | (of_kind == KINDS[1])  # a tenth of the time of np.isin
+    events = long_starts[is_events & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
     if len(events):
-        reading.events.append((rows_of(slots, events), np.full(len(events), process, np.int32)))
+        reading.events.append((slots_of(slots, events), np.full(len(events), process, np.int32)))
+    present = set(of_kind.tolist())
     for name in _PAYLOAD_KINDS:
+        if _numbers()[name] not in present:
+            continue
         found = long_starts[of_kind == _numbers()[name]]
         records = slots[found].view(struct_dtype(f"record_{name}")).ravel()
         ends = found + (heads[found] >> 16)

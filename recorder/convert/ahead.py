@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.spool.chunks import Chunk, View, live_chunk
+from ...formats.spool.chunks import Chunk, Offers, View, live_chunk
 from ...formats.spool.codes import CodeObject, CodeObjects
 from ...formats.spool.reader import Records, read_header, read_records, whole_slots
 from ..folder.facts import Facts
@@ -35,8 +35,9 @@ from .sources import Sources, is_standard_library, read_sources
 from .survey.columns import Ints, rows_by_key
 
 #: The first pass begins so long after the converter is loaded; then passes take at most a fifth of a processor, and become
-#: rarer.
+#: rarer. While finished chunks are left to survey, they take up to half of one.
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
+_TIMES_AS_LONG_BEHIND = 1
 #: Of one pass.
 _MOST_CHUNKS, _SYMBOLS_S = 64, 1.0
 #: Before the end: what the first of these passes finds, the second one reads, when the rights were observed in between.
@@ -73,9 +74,11 @@ class Ahead:
         self._facts, self._pinned, self._rights, self._may_work = facts, pinned, rights, may_work
         header = read_header(spool)
         self._started_ns = int(header["start_real_ns"])
-        self._to_real_ns = self._started_ns - int(header["start_mono_ns"])
+        self._start_ns = int(header["start_mono_ns"])
+        self._to_real_ns = self._started_ns - self._start_ns
         self._over, self._woken = threading.Event(), threading.Event()
         self._last_passes = 0  # that are to be made at once
+        self._is_behind = False  # the last pass has left finished chunks
         self._read: dict[int, int] = {}  # slots that were read of each chunk, by its offer
         self._files: dict[int, str] = {}  # of code objects that were on no stack yet
         self._found: set[str] = set()  # files that were found
@@ -113,6 +116,8 @@ class Ahead:
             now_s = time.monotonic()
             pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
             pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - pass_s))
+            if self._is_behind:
+                pause_s = _TIMES_AS_LONG_BEHIND * (now_s - pass_s)
             self._last_passes = max(0, self._last_passes - 1)
             if self._last_passes:
                 pause_s = _BETWEEN_LAST_S
@@ -125,24 +130,27 @@ class Ahead:
         return self._over.is_set()
 
     def _pass(self) -> None:
+        self._is_behind = False
         self._read_files()
         if self._over.is_set():
             return
         finished, others = self._new_chunks()
-        records = read_records(finished)
-        self.known.records.keep(records)
+        records = self.known.read(finished, self._start_ns)
+        self._is_behind = len(finished) == _MOST_CHUNKS
         for each in (records, read_records(others)):
             self._find(each)
 
     def _new_chunks(self) -> tuple[list[Chunk], list[Chunk]]:
         """The chunks that have been finished since the last pass, and what was written to others since."""
         with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
-            finished = self.known.records.new_chunks(view, _MOST_CHUNKS)
-            given = {chunk.offer for chunk in finished}
+            early = self.known.records
+            finished = early.new_chunks(view, _MOST_CHUNKS) if self.known.wants_chunks else []
+            read_before = early.offers | (early.surveyed or Offers())
+            given, are_left = {chunk.offer for chunk in finished}, len(finished) == _MOST_CHUNKS
             found: list[Chunk] = []
             read: dict[int, int] = {}
             for each in view.live:
-                if each.offer in self.known.records.offers or each.offer in given:
+                if each.offer in read_before or each.offer in given or (are_left and each.is_closed):
                     continue
                 read[each.offer] = first = self._read.get(each.offer, 0)
                 if len(found) < _MOST_CHUNKS and each.slots > first:

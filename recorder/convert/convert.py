@@ -16,7 +16,7 @@ import numpy as np
 
 from ...formats.dataclass import dataclass
 from ...formats.spool.layout import constants
-from ...formats.spool.reader import Records, Spool
+from ...formats.spool.reader import Bulk, Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
 from ..folder.marks import ToldSource, mark_table, read_marks, read_told
@@ -49,7 +49,7 @@ from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_in
 from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
-_SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
+_SAMPLES = frozenset({"cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc"})
 #: For symbols at the end, if they took all of their time before.
 _SHORTEST_S = 0.5
 _SOON_NS = 10_000_000_000  # on a busy machine, a shell may take seconds to find no program
@@ -125,7 +125,9 @@ class Conversion:
         told = read_told(marks_path) if marks_path else {}
         self._gpu, self._known = gpu, known or Known()
         self._known.names.prepare()
-        self._survey = survey = Survey(spool, self._known.codes.whole)
+        until_ns = outcome.until_ns
+        last_ns = None if until_ns is None else int(spool.header["start_mono_ns"]) + until_ns
+        self._survey = survey = Survey(spool, self._known.codes.whole, self._known.take_survey(last_ns))
         commands = command_lines(survey.lives.starts)
         self._programs = _named_programs(survey, facts, commands, told)
         self._notebooks = notebooks_in(commands.values())
@@ -175,28 +177,39 @@ class Conversion:
         yield self._other_tables()
 
     def _sample_tables(self, batch: Records) -> Tables:
+        """The tables of the kinds that the batch has. Most batches of a program whose allocations are all recorded have one."""
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
-        copies, invalid_copies = valid_sizes(bulk["copy"], "bytes")
-        waits, invalid_waits = valid_waits(bulk["wait"])
-        tasks, invalid_tasks = valid_tasks(bulk["task"])
-        self._invalid += invalid_copies + invalid_waits + invalid_tasks
-        self._shim_ns += shim_ns(bulk["tick"])
+        tables = {"alloc": self._allocations.rows(batch), "gc": self._collections.rows(batch)}
+        tables |= self._cuda_calls.tables(batch)
+        if len(bulk["tick"]):
+            tables["cpu"] = self._cpu_table(bulk["tick"])
+        if len(bulk["wait"]):
+            waits, invalid = valid_waits(bulk["wait"])
+            self._invalid += invalid
+            tables["wait"] = wait_table(waits, start_ns, stacks, self._native)
+        if len(bulk["task"]):
+            tasks, invalid = valid_tasks(bulk["task"])
+            self._invalid += invalid
+            tables["task"] = task_table(tasks, start_ns, stacks, self._survey.types)
+        if len(bulk["copy"]):
+            copies, invalid = valid_sizes(bulk["copy"], "bytes")
+            self._invalid += invalid
+            tables["copy"] = copy_table(copies, start_ns, stacks)
+        if len(bulk["memory"]):
+            tables["memory"] = memory_table(bulk["memory"], start_ns, stacks)
+        if len(bulk["heap"]):
+            tables["heap"] = heap_table(bulk["heap"], start_ns)
+        tables = {kind: table for kind, table in tables.items() if len(table["t_ns"])}
+        self.events += sum(len(table["t_ns"]) for kind, table in tables.items() if kind in _SAMPLES)
+        return tables
+
+    def _cpu_table(self, ticks: Bulk) -> dict[str, Any]:
+        self._shim_ns += shim_ns(ticks)
         images = self._survey.modules, self._module_ids, self._native
-        cpu = cpu_table(bulk["tick"], start_ns, self._survey.clocks, self._nodes, stacks, *images)
+        cpu = cpu_table(ticks, self._survey.start_ns, self._survey.clocks, self._nodes, self._stacks, *images)
         for module, offsets in distinct_offsets(cpu["pc_module"], cpu["pc_offset"]).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
-        tables = {
-            "cpu": cpu,
-            "wait": wait_table(waits, start_ns, stacks, self._native),
-            "task": task_table(tasks, start_ns, stacks, self._survey.types),
-            "memory": memory_table(bulk["memory"], start_ns, stacks),
-            "alloc": self._allocations.rows(batch),
-            "copy": copy_table(copies, start_ns, stacks),
-            "heap": heap_table(bulk["heap"], start_ns),
-            "gc": self._collections.rows(batch),
-        } | self._cuda_calls.tables(batch)
-        self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
-        return tables
+        return cpu
 
     def _read_sources(self) -> dict[str, Any]:
         """The ``source`` table. It comes first: the writer compresses it while other tables are made."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...formats.dataclass import dataclass, field
+from ...formats.dataclass import dataclass, field, replace
 from ...formats.spool.chunks import CHUNK_SLOTS, SLOT_BYTES, frame_of
 from ...formats.spool.layout import constants, struct_dtype
 from ...formats.spool.reader import Bulk, Records, Spool, WithPayload
@@ -84,9 +84,7 @@ class Adjusted:
 
     def __call__(self, records: Records) -> Records:
         bulk = {kind: self._adjusted(kind, each) for kind, each in records.bulk.items()}
-        return Records(
-            records.last, bulk, records.process_starts, records.modules, records.codes, records.types, records.damaged
-        )
+        return replace(records, bulk=bulk)
 
     def _adjusted(self, kind: str, bulk: Bulk) -> Bulk:
         names = bulk.records.dtype.names or ()

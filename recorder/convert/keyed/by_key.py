@@ -45,6 +45,8 @@ class ByKey:
         """The value of each of ``keys``, ``default`` where it has none."""
         if not len(self.keys):
             return np.full(len(keys), default, np.int64)
+        if len(keys) > 1 and (keys == keys[0]).all():  # records of one process, most often
+            return np.repeat(self.of(keys[:1], default), len(keys))
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[at] == keys, self.values[at], default)
 
@@ -57,6 +59,24 @@ def last_by_key(keys: Ints, values: Ints) -> ByKey:
     """The last value of each key."""
     distinct, rows = np.unique(keys[::-1], return_index=True)
     return ByKey(distinct, values[::-1][rows])
+
+
+class Counts:
+    """How often each key occurs, of keys that arrive in pieces."""
+
+    def __init__(self) -> None:
+        self._keys = self._counts = np.empty(0, np.int64)
+
+    def add(self, keys: npt.NDArray[np.integer[Any]]) -> None:
+        """Adds some keys."""
+        self._keys, of_key = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)
+        counts = np.zeros(len(self._keys), np.int64)
+        np.add.at(counts, of_key, np.concatenate([self._counts, np.ones(len(keys), np.int64)]))
+        self._counts = counts
+
+    def all(self) -> ByKey:
+        """The count of each key."""
+        return ByKey(self._keys, self._counts)
 
 
 class Extremes:

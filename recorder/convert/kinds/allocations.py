@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.dataclass import dataclass
-from ....formats.spool.layout import constants, names_of
+from ....formats.spool.layout import constants, names_of, rows_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded, Masked
 from ....formats.trace.text import storable
 from ..native.frames import NativeFrames
 from ..survey.columns import Ints, chosen_of, rows_by_key, thread_ids, valid_sizes
+from ..survey.later import Later
 from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
@@ -87,12 +88,12 @@ class Allocations:
         self._native = native
         self._held: dict[str, Bulk] = {}
         self._waiting: list[dict[str, Bulk]] = []
-        self._batch = -1
+        self._later = Later(survey.chunks)
         self._has_python = survey.lineage.has_python
 
     def rows(self, batch: Records) -> dict[str, Any]:
         """The rows that are complete now, by time."""
-        self._batch += 1
+        self._later.than(batch)
         allocs, invalid = _valid_allocations(batch.bulk["alloc"])
         notes, invalid_notes = valid_sizes(batch.bulk["note"], "interval_bytes")
         self.damaged += invalid + invalid_notes
@@ -124,8 +125,8 @@ class Allocations:
         return ~open_rows
 
     def _continues(self, bulk: Bulk) -> Bools:
-        """Has the process of each record more allocations or frees in a later batch?"""
-        return self._survey.last_batch.of(bulk.process) > self._batch
+        """Has the process of each record more of them in a later batch?"""
+        return self._later.has(bulk.process)
 
     def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives, complete: Bools | None) -> dict[str, Any]:
         """``complete``: for each allocation whether it has rows now, None = all have."""
@@ -133,7 +134,9 @@ class Allocations:
         rows = _rows(allocs, frees, lives)
         if complete is not None:
             rows = rows.where(complete[rows.alloc])
-        records = allocs.records if len(rows.alloc) == len(allocs) and not lives.parts else allocs.records[rows.alloc]
+        records = allocs.records
+        if len(rows.alloc) != len(allocs) or lives.parts:
+            records = rows_of(records, rows.alloc)
         process = allocs.process[rows.alloc]
         flags = records["flags"]
         interval = records["interval_bytes"].astype(np.int64)

@@ -12,6 +12,7 @@ from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded, Masked
 from ..survey.columns import Ints, thread_ids, valid_sizes
+from ..survey.later import Later
 from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
@@ -36,12 +37,13 @@ class CudaCalls:
         self._start_ns = survey.start_ns
         self._stacks = stacks
         self._held: list[Bulk] = []
-        self._last_batch = survey.last_batch
-        self._batch = -1
+        self._later = Later(survey.chunks)
 
     def tables(self, batch: Records) -> Tables:
         """The rows that are complete now, by time."""
-        self._batch += 1
+        self._later.than(batch)
+        if not any(map(len, (batch.bulk["device_call"], batch.bulk["device_block"], *self._held))):
+            return {}
         calls = self._valid(batch.bulk["device_call"], "direction", [*_DIRECTIONS, _C["DEVICE_SYNC"]])
         waits = calls.records["direction"] == _C["DEVICE_SYNC"]
         events = self._valid(batch.bulk["device_block"], "what", list(_EVENTS))
@@ -73,7 +75,7 @@ class CudaCalls:
     def _blocks(self, events: Bulk, last: bool) -> dict[str, Any]:
         end = _ends(events)
         allocated = events.records["what"] == _C["BLOCK_ALLOCATED"]
-        ended = last | (self._last_batch.of(events.process) <= self._batch)
+        ended = last | ~self._later.has(events.process)
         known = allocated & ((end >= 0) | ended)
         self._held = [events.where(allocated & ~known)]
         blocks, source = events.where(known), events.records["source"][known]

@@ -9,6 +9,7 @@ import numpy as np
 from ....formats.spool.reader import Records
 from ..survey.columns import Ints, rows_by_key, thread_ids
 from ..survey.gc_history import counters_of
+from ..survey.later import Later
 from ..survey.survey import Survey
 
 _COUNTERS = ("generation0", "generation1", "generation2", "collected", "uncollectable")
@@ -21,11 +22,11 @@ class Collections:
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
         self._so_far: dict[int, Ints] = {}
-        self._batch = -1
+        self._later = Later(survey.chunks)
 
     def rows(self, batch: Records) -> dict[str, Any]:
         """The rows of a batch, by time."""
-        self._batch += 1
+        self._later.than(batch)
         bulk = batch.bulk["gc"]
         counters = counters_of(bulk.records)
         added = np.zeros_like(counters)
@@ -33,8 +34,9 @@ class Collections:
             so_far = np.maximum.accumulate(np.vstack([self._before(process), counters[rows]]))
             added[rows] = np.diff(so_far, axis=0)
             self._so_far[process] = so_far[-1]
-            if self._survey.last_batch.one(process) <= self._batch:
-                del self._so_far[process]
+        processes = np.array(list(self._so_far), np.int64)
+        for process in processes[~self._later.has(processes)].tolist():
+            del self._so_far[process]
         counts = bulk.records["t_ns"] >= self._survey.start_ns  # others say what had been before (recorder/rotate/)
         bulk, added = bulk.where(counts), added[counts]
         return {

@@ -20,6 +20,9 @@ LAST_ID = 2**31 - 1
 
 def rows_by_key(keys: npt.NDArray[np.integer[Any]]) -> Iterator[tuple[int, Ints]]:
     """Each key with the rows that it has in ``keys``, in their order."""
+    if len(keys) and (keys == keys[0]).all():
+        yield int(keys[0]), np.arange(len(keys))
+        return
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))

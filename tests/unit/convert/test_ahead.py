@@ -9,9 +9,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,101 +18,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.formats.spool import chunks, codes, early
-from scalene_trace.formats.spool.chunks import View, view_of
 from scalene_trace.formats.spool.codes import CodeObject
 from scalene_trace.formats.spool.reader import read_records
 from scalene_trace.recorder.convert import ahead as module
-from scalene_trace.recorder.convert import sources
-from scalene_trace.recorder.convert.ahead import Ahead
+from scalene_trace.recorder.convert import known, sources
 from scalene_trace.recorder.convert.begun import BegunTrace
-from scalene_trace.recorder.convert.convert import Outcome
-from scalene_trace.recorder.convert.finish import write_trace_of
-from scalene_trace.recorder.convert.kinds.ends import RootEnd
 from scalene_trace.recorder.convert.native import names, symbols, tables
 from scalene_trace.recorder.convert.native.elf import ElfFile
 from scalene_trace.recorder.convert.native.tables import FunctionTables
 from scalene_trace.recorder.convert.survey import stacks
 from scalene_trace.recorder.convert.survey.stacks import Lines
-from scalene_trace.recorder.folder.facts import Facts
 from scalene_trace.recorder.folder.files import SPOOL_NAME, TRACE_NAME
 from scalene_trace.recorder.rights.identity import OWN_RIGHTS, WITHHELD, Rights
 from scalene_trace.recorder.rights.opening import open_regular_file
 from scalene_trace.recorder.sampling import idle
-from tests.support.conversion import BYTECODE, LINES, facts
+from tests.support.begun_recording import Recording, rows_of, values_of, with_function
+from tests.support.conversion import LINES
 from tests.support.spool_builder import PYTHON_311, SpoolBuilder
-
-END = Outcome(RootEnd(1001, 0, False, 0, 0), 10**10, False, {}, still_runs=lambda pid, begun_ns: False)
-
-
-@contextmanager
-def pinned(path: Path) -> Iterator[View]:
-    with path.open("rb") as file:
-        count = max(0, os.fstat(file.fileno()).st_size // (64 << 10) + 1)
-        yield view_of(path, file.fileno(), count)
-
-
-class Recording:
-    """A recording that grows: ``steps`` add to it, one before each pass. Two passes more follow the last one, since files are
-    read by the pass after the one that finds them. ``failures``: what passes have raised; ``drained``: how many chunks are in
-    part files, by the number before and that of the first ones that are closed."""
-
-    def __init__(
-        self,
-        folder: Path,
-        steps: list[Callable[[SpoolBuilder], Any]],
-        monkeypatch: pytest.MonkeyPatch,
-        rights: Callable[[], Rights] = lambda: OWN_RIGHTS,
-    ) -> None:
-        monkeypatch.setattr(module, "_FIRST_S", 0)
-        monkeypatch.setattr(module, "_LONGEST_S", 0)
-        monkeypatch.setattr(module, "_TIMES_AS_LONG", 0)
-        self.builder, self._steps, self._passes_left = SpoolBuilder().start(), list(steps), 2
-        self.drained: Callable[[int, int], int] = lambda before, closed: 0
-        self._drained = 0
-        self.folder = folder / "recording"
-        self.spool = self.builder.write(self.folder / SPOOL_NAME)
-        self.facts: Facts = facts(folder)
-        self.failures: list[Exception] = []
-        self.ahead = Ahead(self.spool, self.facts, lambda: pinned(self.spool), rights, self._step)
-        self._make_pass, self.ahead._pass = self.ahead._pass, self._watched_pass
-
-    def _watched_pass(self) -> None:
-        try:
-            self._make_pass()
-        except Exception as error:
-            self.failures.append(error)
-
-    def _step(self) -> bool:
-        """Called before each pass."""
-        if self._steps:
-            self._steps.pop(0)(self.builder)
-            self._drained = self.drained(self._drained, self.builder.closed())
-            self.builder.write(self.spool, self._drained)
-        elif self._passes_left:
-            self._passes_left -= 1
-        else:
-            self.ahead.end()
-        return True
-
-    def until_ended(self, failures: int = 0) -> None:
-        """Begins the passes, which may use what the test has bound by now, and waits until they have ended; ``failures``: how
-        many of them fail."""
-        self.begun = BegunTrace(self.folder / TRACE_NAME, self.facts.trace_id, self.ahead)
-        end_s = time.monotonic() + 60
-        while not self.begun._waits:
-            assert time.monotonic() < end_s
-            time.sleep(0.001)
-        assert len(self.failures) == failures and not self._steps
-        assert self.ahead._read or self.ahead.known.records.parts
-
-    def trace(self, name: str, begun: BegunTrace | None) -> Path:
-        finished = write_trace_of(self.folder, self.facts, self.folder / name, END, begun=begun)
-        assert not list(self.folder.glob("..trace*"))
-        return finished.output
-
-
-def values_of(path: Path, kind: str, column: str) -> list[Any]:
-    return [row[kind][column] for row in pq.read_table(path).to_pylist() if row["kind"] == kind]
 
 
 def losses_of(path: Path) -> dict[str, int]:
@@ -131,44 +51,12 @@ def sampled(number: int, file: str) -> Callable[[SpoolBuilder], Any]:
     return step
 
 
-def rows_of(path: Path) -> Counter[str]:
-    """The rows with a number for each kind's own columns, whatever the row group."""
-    return Counter(repr({k: v for k, v in row.items() if v is not None}) for row in pq.read_table(path).to_pylist())
-
-
-def with_function(folder: Path, number: int, draw: random.Random) -> Callable[[SpoolBuilder], Any]:
-    """A step that adds samples of a function in a file of its own, which is large enough for a row group now and then."""
-    file = folder / f"module_{number}.py"
-    file.write_text(
-        "".join(f"value_{draw.random()} = {draw.random()}\n" for _ in range(draw.choice((0, 1, 10, 40_000))))
-    )
-
-    def step(builder: SpoolBuilder) -> None:
-        name = draw.choice((str(file), file.name, f"<generated {number}>", "/gone/x.py", os.__file__))
-        name = str(file) if number == 1 else name
-        process, stack = draw.choice((1, 1, 2)), 100 + number
-        lines = {"first_line": draw.choice((11, 11, -3)), "line_table": draw.choice((LINES, LINES, b""))}
-        builder.code(number, file=name, name=f"f{number}", bytecode=BYTECODE, **lines)
-        builder.add("node", hash=stack, parent=draw.choice((0, 0, 99)), code=number, instruction=draw.randrange(-1, 12))
-        for n in range(draw.randrange(1, 4)):
-            tick = {"thread": process, "stack": stack, "cpu_ns": 10**7 * number}
-            builder.add("tick", process, t_ns=builder.header["start_mono_ns"] + 10 * number + n, **tick)
-        builder.alloc(number, 10 * number, process, stack=stack)
-        for freed in draw.sample(range(1, number + 1), min(number, 2)):
-            builder.free(freed, 10 * number + 5, draw.choice((1, 2)), stack=stack)
-            builder.note(freed, type=7)
-        for each in (1, 2):
-            if draw.random() < 0.3 or number == 3:
-                builder.new_chunk(each)
-
-    return step
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_a_begun_trace_has_the_same_rows(tmp_path, monkeypatch, seed):
     draw = random.Random(seed)
     steps = [with_function(tmp_path, number, draw) for number in range(1, draw.choice((6, 12, 40)))]
-    monkeypatch.setattr(early, "_MOST_BYTES", draw.choice((8 << 20, 8 << 20, 20_000)))
+    monkeypatch.setattr(early, "_MOST_BYTES", draw.choice((8 << 20, 20_000, 5_000)))
+    monkeypatch.setattr(known, "_MOST_SURVEY_BYTES", draw.choice((8 << 20, 8 << 20, 20_000)))
     monkeypatch.setattr(module, "_MOST_CHUNKS", draw.choice((64, 2)))
     recording = Recording(tmp_path, steps, monkeypatch)
     recording.builder.start(2).type(7, b"app.Order")
@@ -309,14 +197,14 @@ def test_no_file_is_opened_early_after_the_end(tmp_path, monkeypatch):
 
 
 def test_a_pass_that_fails_loses_no_records(tmp_path, monkeypatch):
-    def failing(chunks: Any) -> Any:
+    def failing(*given: Any, **more: Any) -> Any:
         if failures:
             raise failures.pop()
-        return read_records(chunks)
+        return read_records(*given, **more)
 
     failures = [MemoryError() for _ in range(3)]
     steps = [with_function(tmp_path, number, random.Random(number)) for number in range(1, 9)]
-    monkeypatch.setattr(module, "read_records", failing)
+    monkeypatch.setattr(known, "read_records", failing)
     recording = Recording(tmp_path, steps, monkeypatch)
     recording.until_ended(failures=3)
     assert recording.ahead.known.records.parts
@@ -395,9 +283,9 @@ def test_what_was_read_with_rights_that_a_process_has_given_up_is_dropped(tmp_pa
 
     recording = Recording(tmp_path, [sampled(1, "a.py"), in_library(*library(tmp_path))], monkeypatch, rights)
     recording.until_ended()
-    known = recording.ahead.known
-    assert next(asked) > 1 and not known.sources.modified_ns and not recording.ahead._texts.get("file")
-    assert not known.functions._symbols and known.names.answers(["_ZN4shop5totalEid"]) == [None]
+    found = recording.ahead.known
+    assert next(asked) > 1 and not found.sources.modified_ns and not recording.ahead._texts.get("file")
+    assert not found.functions._symbols and found.names.answers(["_ZN4shop5totalEid"]) == [None]
 
 
 def test_processes_that_write_nothing_do_not_keep_others_from_being_read(tmp_path, monkeypatch):

@@ -118,5 +118,5 @@ def _in_batches(path: Path) -> list[tuple[int, int | None]]:
     spool = Spool(path, batch_chunks=7)
     survey = Survey(spool)
     calls = CudaCalls(survey, resolve_stacks(read_nodes(survey.nodes, survey.codes), survey.stacks, survey.types))
-    tables = [calls.tables(batch)["device_alloc"] for batch in spool.batches()]
+    tables = [made["device_alloc"] for batch in spool.batches() if (made := calls.tables(batch))]
     return [(row["bytes"], row["lifetime_ns"]) for table in tables for row in rows(table)]

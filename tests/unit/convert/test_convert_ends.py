@@ -44,10 +44,10 @@ class Tree(SpoolBuilder):
 
     def all(self, tmp_path: Path, root: RootEnd | None = None) -> dict[str, list[dict[str, Any]]]:
         """The rows of each kind; the times of ends are in a set of tables of their own."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, Any]]] = {"process": [], "thread": [], "cpu": []}
         for tables in conversion_of(self, tmp_path, root).tables():
-            for kind in tables.keys() & {"process", "thread", "cpu"}:
-                found.setdefault(kind, []).extend(rows(tables[kind]))
+            for kind in tables.keys() & found.keys():
+                found[kind].extend(rows(tables[kind]))
         return found
 
     def processes(self, tmp_path: Path, root: RootEnd | None = None) -> dict[int, dict[str, Any]]:

@@ -1,0 +1,178 @@
+"""A long recording is surveyed while the program runs."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scalene_trace.formats.dataclass import replace
+from scalene_trace.formats.spool import early
+from scalene_trace.formats.spool.reader import Records, Spool, read_records
+from scalene_trace.recorder.convert import ahead as module
+from scalene_trace.recorder.convert import known
+from scalene_trace.recorder.convert.begun import BegunTrace
+from scalene_trace.recorder.convert.finish import write_trace_of
+from scalene_trace.recorder.convert.keyed.by_key import ByKey, Counts
+from scalene_trace.recorder.convert.known import Known
+from scalene_trace.recorder.convert.survey.collector import Collector
+from scalene_trace.recorder.convert.survey.later import Later
+from scalene_trace.recorder.convert.survey.survey import Survey
+from scalene_trace.recorder.folder.files import TRACE_NAME
+from tests.support.begun_recording import END, Recording, rows_of, with_function
+from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
+
+
+def grown(tmp_path, monkeypatch, seed: int = 1, kept_bytes: int = 1) -> Recording:
+    """A recording that was surveyed from its second pass on."""
+    draw = random.Random(seed)
+    monkeypatch.setattr(early, "_MOST_BYTES", kept_bytes)
+    steps = [with_function(tmp_path, number, draw) for number in range(1, 30)]
+    recording = Recording(tmp_path, steps, monkeypatch)
+    recording.builder.start(2).type(7, b"app.Order")
+    recording.until_ended()
+    return recording
+
+
+def added(monkeypatch) -> list[int]:
+    """How many chunks each call of Collector.add adds from now on."""
+    found: list[int] = []
+    add = Collector.add
+    monkeypatch.setattr(Collector, "add", lambda self, batch: found.append(len(batch.chunks)) or add(self, batch))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_end_surveys_what_is_new(tmp_path, monkeypatch, seed):
+    recording = grown(tmp_path, monkeypatch, seed, kept_bytes=random.Random(seed).choice((1, 20_000)))
+    assert recording.ahead.known.survey
+    counts = added(monkeypatch)
+    begun = recording.trace("begun.parquet", recording.begun)
+    new = sum(counts)
+    counts.clear()
+    assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
+    assert 0 < new <= 2 < sum(counts), "the chunk that is open, of each process"
+
+
+def test_what_was_kept_is_surveyed_first(tmp_path, monkeypatch):
+    """In the order in which it was written."""
+    counts = added(monkeypatch)
+    recording = grown(tmp_path, monkeypatch, kept_bytes=1)
+    (_, first), *_ = recording.ahead.known.records.parts
+    assert counts[0] == len(first.chunks) > 0
+
+
+def test_a_survey_with_later_events_than_the_recording_is_not_used(tmp_path, monkeypatch):
+    """A recording that ends at a moment, while its program goes on: one pass may have read a little more."""
+    recording = grown(tmp_path, monkeypatch)
+    assert recording.ahead.known.survey and recording.ahead.known.survey.last_ns > START_MONO_NS + 100
+    end = replace(END, ended_by="duration", wall_ns=100)
+    assert recording.begun.takes_rest()
+    folder, facts = recording.folder, recording.facts
+    counts = added(monkeypatch)
+    begun = write_trace_of(folder, facts, folder / "begun.parquet", end, begun=recording.begun).output
+    surveyed = sum(counts)
+    counts.clear()
+    whole = write_trace_of(folder, facts, folder / "whole.parquet", end).output
+    assert without_sources(begun) == without_sources(whole) and surveyed == sum(counts) > 2
+
+
+def without_sources(path: Path) -> Counter[str]:
+    """Texts that were found early are in the trace."""
+    return Counter({row: count for row, count in rows_of(path).items() if "'kind': 'source'" not in row})
+
+
+def test_a_survey_that_fails_is_made_at_the_end(tmp_path, monkeypatch):
+    """It is not begun again: each pass would fail."""
+    add, calls = Collector.add, []
+
+    def failing(self: Collector, batch: Records) -> None:
+        add(self, batch)  # a part is in it already
+        calls.append(len(batch.chunks))
+        if len(calls) == 3:
+            raise MemoryError
+
+    monkeypatch.setattr(Collector, "add", failing)
+    monkeypatch.setattr(early, "_MOST_BYTES", 1)
+    draw = random.Random(5)
+    steps = [with_function(tmp_path, number, draw) for number in range(1, 30)]
+    recording = Recording(tmp_path, steps, monkeypatch)
+    recording.until_ended(failures=1)
+    assert len(calls) == 3 and not recording.ahead.known.wants_chunks
+    begun = recording.trace("begun.parquet", recording.begun)
+    assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
+
+
+def test_passes_follow_each_other_while_finished_chunks_are_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(early, "_MOST_BYTES", 1)
+    monkeypatch.setattr(module, "_MOST_CHUNKS", 2)
+    recording = Recording(tmp_path, [], monkeypatch)
+    recording._passes_left = 1000
+    for number in range(20):
+        recording.builder.add("gc", t_ns=START_MONO_NS + number).new_chunk()
+    recording.builder.write(recording.spool)
+    monkeypatch.setattr(module, "_PART_OF_TIME", 1e9)
+    monkeypatch.setattr(module, "_LONGEST_S", 3600)  # the pause after a pass that leaves none
+    begun = BegunTrace(recording.folder / TRACE_NAME, recording.facts.trace_id, recording.ahead)
+    found, end_s = recording.ahead.known.records, time.monotonic() + 60
+    while not all(number in (found.surveyed or ()) or number in found.offers for number in range(20)):
+        assert time.monotonic() < end_s
+        time.sleep(0.001)
+    begun.give_up()
+
+
+def test_a_survey_is_no_larger_than_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(known, "_MOST_SURVEY_BYTES", 6_000)
+    recording = grown(tmp_path, monkeypatch)
+    assert recording.ahead.known.survey and 6_000 <= recording.ahead.known.survey.nbytes < 20_000
+    assert not recording.ahead.known.wants_chunks
+    begun = recording.trace("begun.parquet", recording.begun)
+    assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
+
+
+def test_without_room_for_records_there_is_no_survey_yet():
+    found = Known()
+    assert found.wants_chunks and found.take_survey(None) is None
+    assert not found.records.is_full
+
+
+# ---- chunks of later batches ----
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_processes_have_chunks_in_later_batches(tmp_path, seed):
+    """Against the batches themselves."""
+    draw, builder = random.Random(seed), SpoolBuilder().start()
+    for _ in range(60):
+        process = draw.choice((1, 1, 2, 3, draw.randrange(4, 40)))
+        builder.new_chunk(process).add("gc", process, t_ns=START_MONO_NS + 1)
+    spool = Spool(builder.write(tmp_path / "spool"), batch_chunks=7)
+    later, batches = Later(Survey(spool).chunks), list(spool.batches())
+    assert len(batches) > 3
+    wanted = np.arange(1, 45)
+    for number, batch in enumerate(batches):
+        later.than(batch)
+        rest = {each for other in batches[number + 1 :] for each in other.bulk["gc"].process.tolist()}
+        assert later.has(wanted).tolist() == [each in rest for each in wanted.tolist()]
+
+
+def test_a_chunk_that_was_not_surveyed_is_no_later_one():
+    """It was begun while the spool was read."""
+    later = Later(ByKey(np.array([1]), np.array([1])))
+    later.than(replace(read_records([]), chunks=np.array([1, 1, 2], np.int32)))
+    assert not later.has(np.array([1, 2])).any()
+
+
+def test_counts_are_those_of_all_pieces():
+    draw, counts, expected = random.Random(1), Counts(), dict[int, int]()
+    for _ in range(20):
+        piece = [draw.randrange(30) for _ in range(draw.randrange(10))]
+        counts.add(np.array(piece, np.int32))
+        for each in piece:
+            expected[each] = expected.get(each, 0) + 1
+    found = counts.all()
+    assert dict(zip(found.keys.tolist(), found.values.tolist(), strict=True)) == expected
