@@ -19,7 +19,8 @@ _MOST_UNFINISHED = 64
 class EarlyRecords(ReadBefore):
     """The records of finished chunks, about 8 MiB of them; what comes later can be surveyed.
 
-    The chunks of a process are read in their order. Where one was left out, because of a limit, so are all later ones: the
+    The chunks of a process are read in their order, but for one with a record that is not published. Where one was left out,
+    because of a limit, so are all later ones: the
     records of all that were kept are older than those of the others (nearly, as those of batches are).
     """
 
@@ -62,8 +63,9 @@ class EarlyRecords(ReadBefore):
         self._take(self.surveyed)
 
     def end_survey(self) -> None:
-        """Call when there is no survey any more."""
+        """Call when there is no survey any more. Chunks that were given are read at the end."""
         self.surveyed = None
+        self._given = [], self._read_up_to
 
     def _take(self, offers: Offers) -> list[Chunk]:
         """Adds the given chunks to ``offers``, and returns them."""

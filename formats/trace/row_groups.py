@@ -176,15 +176,18 @@ def _array(values: Values, wanted: pa.DataType) -> pa.Array:
 
 def _texts_of(values: Coded, wanted: pa.DataType) -> pa.Array:
     """The text of each code; made from buffers, because Arrow's own take would load pyarrow.compute (40 ms)."""
-    texts = [text.encode() for text in values.values]
-    lengths = np.array([*map(len, texts), 0], np.int64)[values.codes]  # -1, the code of null, is the last one
+    codes = values.codes
+    if len(codes) and not -1 <= codes.min() <= codes.max() < len(values.values):
+        raise ValueError("a code without a text")
+    texts = [text.encode("utf-8", "backslashreplace") for text in values.values]
+    lengths = np.array([*map(len, texts), 0], np.int64)[codes]  # -1, the code of null, is the last one
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if offsets[-1] > _MOST_TEXT_BYTES:
         raise ValueError(f"texts of {offsets[-1]} bytes in one column")
-    data = b"".join(np.array([*texts, b""], object)[values.codes])
-    valid = pa.py_buffer(np.packbits(values.codes >= 0, bitorder="little"))
+    data = b"".join(np.array([*texts, b""], object)[codes])
+    valid = pa.py_buffer(np.packbits(codes >= 0, bitorder="little"))
     buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(wanted, len(values.codes), buffers)
+    return pa.Array.from_buffers(wanted, len(codes), buffers)
 
 
 def array_of(values: npt.NDArray[Any], wanted: pa.DataType, mask: npt.NDArray[np.bool_] | None = None) -> pa.Array:

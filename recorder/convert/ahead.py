@@ -37,7 +37,7 @@ from .survey.columns import Ints, rows_by_key
 #: The first pass begins so long after the converter is loaded; then passes take at most a fifth of a processor, and become
 #: rarer. While finished chunks are left to survey, they take up to half of one.
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
-_TIMES_AS_LONG_BEHIND = 1
+_SHORTEST_S = 0.05
 #: Of one pass.
 _MOST_CHUNKS, _SYMBOLS_S = 64, 1.0
 #: Before the end: what the first of these passes finds, the second one reads, when the rights were observed in between.
@@ -107,6 +107,7 @@ class Ahead:
         begun_s, pause_s = time.monotonic(), _FIRST_S
         while not self._is_over_after(pause_s):
             if not self._may_work():
+                pause_s = max(pause_s, _FIRST_S)
                 continue
             pass_s = time.monotonic()
             with suppress(Exception):  # whatever fails here is done, and reported, at the end
@@ -117,7 +118,7 @@ class Ahead:
             pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
             pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - pass_s))
             if self._is_behind:
-                pause_s = _TIMES_AS_LONG_BEHIND * (now_s - pass_s)
+                pause_s = max(_SHORTEST_S, now_s - pass_s)
             self._last_passes = max(0, self._last_passes - 1)
             if self._last_passes:
                 pause_s = _BETWEEN_LAST_S

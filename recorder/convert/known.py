@@ -91,9 +91,10 @@ class Known:
         self.records.end_survey()
 
     def take_survey(self, last_ns: int | None) -> Collector | None:
-        """The survey, if nothing in it is later than ``last_ns`` (CLOCK_MONOTONIC; None = no limit). It is kept no longer."""
+        """The survey, if nothing in it is later than ``last_ns`` (CLOCK_MONOTONIC; None = no limit). It is kept no longer: call
+        it once, before the spool is read."""
         found, self.survey = self.survey, None
-        if found and last_ns is not None and found.last_ns > last_ns:
+        if found and last_ns is not None and max(found.last_ns, found.last_start_ns) > last_ns:
             self.end_survey()
             return None
         return found

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ....formats.dataclass import dataclass
 from ....formats.trace.columns import Masked
 
-#: Rows that wait before they are merged with the others.
-_MOST_WAITING = 65_536
+#: Rows that wait before they are merged with the others; a piece takes as much memory as so many rows beside its own.
+_MOST_WAITING, _ROWS_OF_PIECE = 16_384, 6
 
 Ints = npt.NDArray[np.int64]
 
@@ -74,6 +74,11 @@ class Counts:
         np.add.at(counts, of_key, np.concatenate([self._counts, np.ones(len(keys), np.int64)]))
         self._counts = counts
 
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory."""
+        return self._keys.nbytes + self._counts.nbytes
+
     def all(self) -> ByKey:
         """The count of each key."""
         return ByKey(self._keys, self._counts)
@@ -92,9 +97,14 @@ class Extremes:
     def add(self, keys: Ints, values: Ints, more: Ints | None = None) -> None:
         """Adds a value, and another number that is kept with it, for each of ``keys``."""
         self._waiting.append(np.stack([keys, values, np.zeros(len(keys), np.int64) if more is None else more]))
-        self._count += len(keys)
+        self._count += len(keys) + _ROWS_OF_PIECE
         if self._count > max(_MOST_WAITING, self._rows.shape[1]):
             self._merge()
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory, about."""
+        return self._rows.nbytes + self._count * 24
 
     def all(self) -> ByKey:
         """The extreme value of each key."""

@@ -30,6 +30,7 @@ _SEEN_IN = (
     *("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc"),
     *("device_call", "device_block"),
 )
+_PIECE_BYTES = 400  # of the arrays of a piece beside their contents
 _MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc", "device_call", "device_block"})
 
 Hashes = npt.NDArray[np.uint64]
@@ -39,7 +40,7 @@ class Collector:
     """``start_ns``: that of the recording; ``known_codes``: code objects that were read before, by hash.
 
     ``nodes``, ``natives``, ``stacks``, ``tick_stacks``, ``native_stacks``, ``types``, ``gc_history``, ``last_ns``, ``damaged``:
-    those of :class:`.survey.Survey`, so far.
+    those of :class:`.survey.Survey`, so far; ``last_start_ns``: the latest start of a process.
     """
 
     def __init__(self, start_ns: int, known_codes: Mapping[int, CodeObject] | None = None) -> None:
@@ -50,7 +51,7 @@ class Collector:
         self.nodes = np.empty(0, struct_dtype("record_node"))
         self.natives = np.empty(0, struct_dtype("record_native"))
         self.gc_history = GcHistory()
-        self.last_ns, self.damaged = start_ns, 0
+        self.last_ns, self.last_start_ns, self.damaged = start_ns, start_ns, 0
         self._starts, self._modules = StartCollector(), ModuleCollector()
         self._codes = CodeObjects(COMMAND_FILE, known_codes)
         self._processes, self._threads, self._first_clock = Extremes(), Extremes(), Extremes()
@@ -63,7 +64,8 @@ class Collector:
     def nbytes(self) -> int:
         """The size in memory of what was gathered, about."""
         arrays = self.nodes, self.natives, self.stacks, self.tick_stacks, self.native_stacks
-        return self._kept_bytes + sum(each.nbytes for each in arrays)
+        others = self._processes, self._threads, self._first_clock, self._last_clock, self._collections, self._chunks
+        return self._kept_bytes + self.gc_history.nbytes + sum(each.nbytes for each in (*arrays, *others))
 
     def codes(self) -> tuple[dict[int, CodeObject], int, dict[int, set[int]]]:
         """Code objects by hash, the number of incomplete ones, and the processes that have written each one of ``-c``."""
@@ -101,6 +103,8 @@ class Collector:
         """Adds the records of a batch. Its events may have been unfolded briefly (:func:`formats.spool.events.unfolded`)."""
         self._kept_bytes += batch.payload_bytes
         self._starts.add(batch.process_starts)
+        for each in batch.process_starts:
+            self.last_start_ns = max(self.last_start_ns, int(each.record["t_ns"]))
         self._modules.add(batch.modules)
         self.types |= batch.types
         self.damaged += batch.damaged
@@ -108,7 +112,7 @@ class Collector:
         for kind in _KEPT:
             if len(batch.bulk[kind]) or not self._kept[kind]:
                 self._kept[kind].append(batch.bulk[kind])
-                self._kept_bytes += batch.bulk[kind].nbytes
+                self._kept_bytes += batch.bulk[kind].nbytes + _PIECE_BYTES
         self._add_stacks(batch)
         self._add_threads(batch)
         self._add_clocks(batch.bulk["tick"].records)

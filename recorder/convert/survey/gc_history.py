@@ -9,8 +9,8 @@ from ....formats.spool.reader import Bulk
 from .columns import Ints
 from .starts import Lineage
 
-#: With more rows than this, the history is thinned. A row takes 56 bytes.
-_MOST_ROWS = 200_000
+#: With more rows than this, the history is thinned. A row takes 56 bytes, and a piece as much as so many rows beside its own.
+_MOST_ROWS, _ROWS_OF_PIECE, _ROW_BYTES = 200_000, 3, 56
 _FIRST_INTERVAL_NS = 1_000_000_000
 _COUNTERS = 5
 
@@ -39,9 +39,14 @@ class GcHistory:
         if not len(bulk):
             return
         self._waiting.append(np.column_stack([bulk.process, bulk.records["t_ns"], counters_of(bulk.records)]))
-        self._count += len(bulk)
+        self._count += len(bulk) + _ROWS_OF_PIECE
         if self._count > self._most:
             self._thin()
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in memory, about."""
+        return self._count * _ROW_BYTES
 
     def inherited(self, process: int, lineage: Lineage) -> Ints:
         """The counters that the process had when it was forked; zeros if it was not."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.formats.dataclass import replace
-from scalene_trace.formats.spool import early
+from scalene_trace.formats.spool import chunks, early
 from scalene_trace.formats.spool.reader import Records, Spool, read_records
 from scalene_trace.recorder.convert import ahead as module
 from scalene_trace.recorder.convert import known
@@ -132,6 +134,70 @@ def test_a_survey_is_no_larger_than_its_limit(tmp_path, monkeypatch):
     assert not recording.ahead.known.wants_chunks
     begun = recording.trace("begun.parquet", recording.begun)
     assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
+
+
+@pytest.mark.parametrize("processes", [1, 40])
+def test_a_survey_knows_its_size(processes):
+    """It is made of pieces, of which each has few rows: one for each pass of a recording of days."""
+    found, draw = Collector(START_MONO_NS), random.Random(1)
+    tracemalloc.start()
+    try:
+        for number in range(600):
+            process = draw.randrange(1, processes + 1)
+            builder = SpoolBuilder()
+            for kind in ("tick", "alloc", "gc", "thread_start"):
+                builder.add(kind, process, t_ns=START_MONO_NS + number, **({} if kind == "gc" else {"thread": process}))
+            found.add(read_records(chunk_of(builder, process)))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 200_000 < held < 1.5 * found.nbytes
+
+
+def chunk_of(builder: SpoolBuilder, process: int) -> list[chunks.Chunk]:
+    slots = np.frombuffer(bytes(builder._open[process]), np.uint8).reshape(-1, chunks.SLOT_BYTES)
+    return [chunks.Chunk(process, 0, slots)]
+
+
+def test_a_process_that_has_started_after_the_end_is_not_in_the_trace(tmp_path, monkeypatch):
+    """It has called exec at once, so nothing else tells of it."""
+    monkeypatch.setattr(early, "_MOST_BYTES", 1)
+
+    def step(builder: SpoolBuilder) -> None:
+        builder.add("gc", t_ns=START_MONO_NS + 10).new_chunk()
+        if builder.closed() == 8:
+            builder.start(2, t_ns=START_MONO_NS + 500).new_chunk(2)
+
+    recording = Recording(tmp_path, [step] * 12, monkeypatch)
+    recording.until_ended()
+    assert recording.ahead.known.survey and recording.ahead.known.survey.last_ns <= START_MONO_NS + 100
+    end = replace(END, ended_by="duration", wall_ns=100)
+    found = write_trace_of(
+        recording.folder, recording.facts, recording.folder / "t.parquet", end, begun=recording.begun
+    )
+    kinds = pq.read_table(found.output)["kind"].to_pylist()
+    assert kinds.count("process") == 1
+
+
+def test_while_no_pass_may_be_made_it_is_asked_rarely(tmp_path, monkeypatch):
+    asked: list[float] = []
+    recording = Recording(tmp_path, [], monkeypatch)
+
+    def may_work() -> bool:
+        asked.append(time.monotonic())
+        monkeypatch.setattr(module, "_FIRST_S", 3600)
+        recording.ahead._is_behind = True
+        return len(asked) == 1
+
+    recording.ahead._may_work = may_work
+    recording.ahead._pass = lambda: None
+    begun = BegunTrace(recording.folder / TRACE_NAME, recording.facts.trace_id, recording.ahead)
+    end_s = time.monotonic() + 60
+    while len(asked) < 2 and time.monotonic() < end_s:
+        time.sleep(0.001)
+    time.sleep(0.3)
+    begun.give_up()
+    assert len(asked) == 2
 
 
 def test_without_room_for_records_there_is_no_survey_yet():
