@@ -139,6 +139,7 @@ def read_chunks(view: View, known: Offers | None = None) -> Iterator[Chunk]:
             if each.offer in found:
                 continue
             first = view.skipped.get(each.offer, 0)
+            # What will not change need not be read twice.
             chunk = finished_chunk(file.fileno(), each.place) if each.is_closed and not first else None
             chunk = chunk or live_chunk(file.fileno(), each.place, first)
             # If the offers differ, it was moved, and this is another one in its place.

@@ -19,9 +19,9 @@ _MOST_UNFINISHED = 64
 class EarlyRecords(ReadBefore):
     """The records of finished chunks, about 8 MiB of them; what comes later can be surveyed.
 
-    The chunks of a process are read in their order, but for one with a record that is not published. Where one was left out,
-    because of a limit, so are all later ones: the
-    records of all that were kept are older than those of the others (nearly, as those of batches are).
+    The chunks of a process are read in their order, but for one with a record that is not published. Where one was left
+    out because of a limit, so are all later ones: the records of all that were kept are older than those of the others
+    (nearly, as those of batches are).
     """
 
     def __init__(self) -> None:

@@ -84,8 +84,8 @@ def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False)
     is_large[:1] = False
     invalid = lost + int(np.count_nonzero(kinds > _C["EVENT_BYTES"]) + large_count - np.count_nonzero(is_large))
     unfold = _briefly if briefly else _whole
-    unfolded = unfold(heads, events, record, is_large)
-    return {kind: (records, process[record[row]]) for kind, (records, row) in unfolded.items()}, invalid
+    made = unfold(heads, events, record, is_large)
+    return {kind: (records, process[record[row]]) for kind, (records, row) in made.items()}, invalid
 
 
 def _briefly(

@@ -35,7 +35,7 @@ from .sources import Sources, is_standard_library, read_sources
 from .survey.columns import Ints, rows_by_key
 
 #: The first pass begins so long after the converter is loaded; then passes take at most a fifth of a processor, and become
-#: rarer. While finished chunks are left to survey, they take up to half of one.
+#: rarer. While finished chunks are left, they take up to half of one.
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
 _SHORTEST_S = 0.05
 #: Of one pass.
@@ -151,8 +151,10 @@ class Ahead:
             found: list[Chunk] = []
             read: dict[int, int] = {}
             for each in view.live:
-                if each.offer in read_before or each.offer in given or (are_left and each.is_closed):
+                if each.offer in read_before or each.offer in given:
                     continue
+                if are_left and each.is_closed:
+                    continue  # a later pass gets it whole
                 read[each.offer] = first = self._read.get(each.offer, 0)
                 if len(found) < _MOST_CHUNKS and each.slots > first:
                     chunk = live_chunk(file.fileno(), each.place, first)

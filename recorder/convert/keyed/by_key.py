@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.dataclass import dataclass
+from ....formats.spool.layout import concatenated, rows_of
 from ....formats.trace.columns import Masked
 
 #: Rows that wait before they are merged with the others; a piece takes as much memory as so many rows beside its own.
@@ -59,6 +60,43 @@ def last_by_key(keys: Ints, values: Ints) -> ByKey:
     """The last value of each key."""
     distinct, rows = np.unique(keys[::-1], return_index=True)
     return ByKey(distinct, values[::-1][rows])
+
+
+class Distinct:
+    """Distinct records by their hash, or distinct hashes, of arrays that arrive in pieces. They are sorted again when there are as
+    many new ones as known ones, so that the time for all is that of sorting them a few times."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._known = np.empty(0, dtype)
+        self._waiting: list[npt.NDArray[Any]] = []
+        self._count = 0
+
+    def add(self, more: npt.NDArray[Any]) -> None:
+        """Adds an array."""
+        if not len(more):
+            return
+        self._waiting.append(more)
+        self._count += len(more)
+        if self._count > max(_MOST_WAITING, len(self._known)):
+            self._merge()
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory, about."""
+        return self._known.nbytes + sum(each.nbytes for each in self._waiting)
+
+    def all(self) -> npt.NDArray[Any]:
+        """All of them, sorted. Of records with equal hashes the first one."""
+        self._merge()
+        return self._known
+
+    def _merge(self) -> None:
+        found = concatenated([self._known, *self._waiting])
+        self._waiting.clear()
+        self._count = 0
+        self._known = (
+            rows_of(found, np.unique(found["hash"], return_index=True)[1]) if found.dtype.names else np.unique(found)
+        )
 
 
 class Counts:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.codes import CodeObject, CodeObjects
-from ....formats.spool.layout import concatenated, rows_of, struct_dtype
+from ....formats.spool.layout import struct_dtype
 from ....formats.spool.reader import Bulk, Records, by_time, joined
-from ..keyed.by_key import ByKey, Counts, Extremes
+from ..keyed.by_key import ByKey, Counts, Distinct, Extremes
 from ..native.addresses import ModuleCollector, Modules
 from .columns import Ints, rows_by_key
 from .gc_history import GcHistory
@@ -39,17 +39,14 @@ Hashes = npt.NDArray[np.uint64]
 class Collector:
     """``start_ns``: that of the recording; ``known_codes``: code objects that were read before, by hash.
 
-    ``nodes``, ``natives``, ``stacks``, ``tick_stacks``, ``native_stacks``, ``types``, ``gc_history``, ``last_ns``, ``damaged``:
-    those of :class:`.survey.Survey`, so far; ``last_start_ns``: the latest start of a process.
+    ``types``, ``gc_history``, ``last_ns``, ``damaged``: those of :class:`.survey.Survey`, so far; ``last_start_ns``: the latest
+    start of a process.
     """
 
     def __init__(self, start_ns: int, known_codes: Mapping[int, CodeObject] | None = None) -> None:
         self.types: dict[int, str] = {}
-        self.stacks: Hashes = np.empty(0, np.uint64)
-        self.tick_stacks: Hashes = np.empty(0, np.uint64)
-        self.native_stacks: Hashes = np.empty(0, np.uint64)
-        self.nodes = np.empty(0, struct_dtype("record_node"))
-        self.natives = np.empty(0, struct_dtype("record_native"))
+        self._nodes, self._natives = (Distinct(struct_dtype(f"record_{kind}")) for kind in ("node", "native"))
+        self._stacks, self._tick_stacks, self._native_stacks = (Distinct(np.uint64) for _ in range(3))
         self.gc_history = GcHistory()
         self.last_ns, self.last_start_ns, self.damaged = start_ns, start_ns, 0
         self._starts, self._modules = StartCollector(), ModuleCollector()
@@ -63,9 +60,36 @@ class Collector:
     @property
     def nbytes(self) -> int:
         """The size in memory of what was gathered, about."""
-        arrays = self.nodes, self.natives, self.stacks, self.tick_stacks, self.native_stacks
+        stacks = self._nodes, self._natives, self._stacks, self._tick_stacks, self._native_stacks
         others = self._processes, self._threads, self._first_clock, self._last_clock, self._collections, self._chunks
-        return self._kept_bytes + self.gc_history.nbytes + sum(each.nbytes for each in (*arrays, *others))
+        return self._kept_bytes + self.gc_history.nbytes + sum(each.nbytes for each in (*stacks, *others))
+
+    @property
+    def nodes(self) -> npt.NDArray[np.void]:
+        """Distinct node records, by hash."""
+        return self._nodes.all()
+
+    @property
+    def natives(self) -> npt.NDArray[np.void]:
+        """Distinct native records, by hash."""
+        return self._natives.all()
+
+    @property
+    def stacks(self) -> Hashes:
+        """Hashes of the stacks of all samples."""
+        found: Hashes = self._stacks.all()
+        named: Hashes = found[found != 0]
+        return named
+
+    @property
+    def tick_stacks(self) -> Hashes:
+        """Those of ticks."""
+        return self._tick_stacks.all()
+
+    @property
+    def native_stacks(self) -> Hashes:
+        """Those of native stacks."""
+        return self._native_stacks.all()
 
     def codes(self) -> tuple[dict[int, CodeObject], int, dict[int, set[int]]]:
         """Code objects by hash, the number of incomplete ones, and the processes that have written each one of ``-c``."""
@@ -121,12 +145,13 @@ class Collector:
         self._chunks.add(batch.chunks)
 
     def _add_stacks(self, batch: Records) -> None:
-        self.nodes = _distinct(self.nodes, batch.bulk["node"])
-        self.natives = _distinct(self.natives, batch.bulk["native"])
-        self.tick_stacks = _united(self.tick_stacks, batch, "stack", ("tick",))
-        self.native_stacks = _united(self.native_stacks, batch, "native", ("tick", "note", "wait"))
-        stacks = _united(self.stacks, batch, "stack", _WITH_STACK)
-        self.stacks = stacks[stacks != 0]
+        self._nodes.add(batch.bulk["node"].records)
+        self._natives.add(batch.bulk["native"].records)
+        self._tick_stacks.add(np.unique(batch.bulk["tick"].records["stack"]))
+        for kind in ("tick", "note", "wait"):
+            self._native_stacks.add(np.unique(batch.bulk[kind].records["native"]))
+        for kind in _WITH_STACK:
+            self._stacks.add(np.unique(batch.bulk[kind].records["stack"]))
 
     def _add_threads(self, batch: Records) -> None:
         for kind in _SEEN_IN:
@@ -159,20 +184,6 @@ class Collector:
             found = [(process, int(counts[rows].max())) for process, rows in rows_by_key(bulk.process)]
             if found:
                 self._collections.add(*np.array(found, np.int64).T)
-
-
-def _united(known: Hashes, batch: Records, field: str, kinds: Iterable[str]) -> Hashes:
-    """The distinct hashes of both. ``known``: distinct and sorted."""
-    found = [np.unique(batch.bulk[kind].records[field]) for kind in kinds if len(batch.bulk[kind])]
-    return np.unique(np.concatenate([known, *found])) if found else known
-
-
-def _distinct(known: npt.NDArray[np.void], more: Bulk) -> npt.NDArray[np.void]:
-    """The records of both, one for each hash, sorted by it."""
-    if not len(more):
-        return known
-    records = concatenated([known, more.records])
-    return rows_of(records, np.unique(records["hash"], return_index=True)[1])
 
 
 def _first_seen(bulk: Bulk) -> tuple[Ints, Ints]:

@@ -14,12 +14,14 @@ import pytest
 
 from scalene_trace.formats.dataclass import replace
 from scalene_trace.formats.spool import chunks, early
+from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.reader import Records, Spool, read_records
 from scalene_trace.recorder.convert import ahead as module
 from scalene_trace.recorder.convert import known
 from scalene_trace.recorder.convert.begun import BegunTrace
 from scalene_trace.recorder.convert.finish import write_trace_of
-from scalene_trace.recorder.convert.keyed.by_key import ByKey, Counts
+from scalene_trace.recorder.convert.keyed import by_key
+from scalene_trace.recorder.convert.keyed.by_key import ByKey, Counts, Distinct
 from scalene_trace.recorder.convert.known import Known
 from scalene_trace.recorder.convert.survey.collector import Collector
 from scalene_trace.recorder.convert.survey.later import Later
@@ -231,6 +233,44 @@ def test_a_chunk_that_was_not_surveyed_is_no_later_one():
     later = Later(ByKey(np.array([1]), np.array([1])))
     later.than(replace(read_records([]), chunks=np.array([1, 1, 2], np.int32)))
     assert not later.has(np.array([1, 2])).any()
+
+
+@pytest.mark.parametrize("limit", [16_384, 0])
+def test_distinct_ones_are_those_of_all_pieces(monkeypatch, limit):
+    """Of records, the first of each hash."""
+    monkeypatch.setattr(by_key, "_MOST_WAITING", limit)
+    draw, dtype = np.random.default_rng(1), struct_dtype("record_node")
+    hashes, records = Distinct(np.uint64), Distinct(dtype)
+    first: dict[int, int] = {}
+    for number in range(30):
+        piece = np.zeros(int(draw.integers(0, 20)), dtype)
+        piece["hash"], piece["parent"] = draw.integers(0, 50, len(piece)), number
+        hashes.add(piece["hash"].copy())
+        records.add(piece)
+        for each in piece["hash"].tolist():
+            first.setdefault(each, number)
+        if number % 7 == 0:
+            assert hashes.all().tolist() == sorted(first)
+    assert hashes.all().tolist() == sorted(first)
+    assert dict(zip(records.all()["hash"].tolist(), records.all()["parent"].tolist(), strict=True)) == first
+
+
+def test_twice_as_many_batches_take_twice_as_long_to_survey(monkeypatch):
+    """All nodes were sorted again for each batch that had a new one."""
+    sorted_rows: list[int] = []
+    unique = np.unique
+    monkeypatch.setattr(
+        by_key.np, "unique", lambda values, **more: sorted_rows.append(len(values)) or unique(values, **more)
+    )
+    rows = []
+    for count in (400, 800):
+        found = Distinct(np.uint64)
+        for number in range(count):
+            found.add(np.arange(100 * number, 100 * number + 100, dtype=np.uint64))
+        assert len(found.all()) == 100 * count
+        rows.append(sum(sorted_rows))
+        sorted_rows.clear()
+    assert rows[1] < 3 * rows[0] < 1_000_000
 
 
 def test_counts_are_those_of_all_pieces():
