@@ -35,7 +35,7 @@ from .sources import Sources, is_standard_library, read_sources
 from .survey.columns import Ints, rows_by_key
 
 #: The first pass begins so long after the converter is loaded; then passes take at most a fifth of a processor, and become
-#: rarer. While finished chunks are left, they take up to half of one.
+#: rarer, unless finished chunks are left.
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
 _SHORTEST_S = 0.05
 #: Of one pass.
@@ -115,10 +115,8 @@ class Ahead:
             if self._text_bytes >= _TOGETHER_BYTES:
                 yield self._taken()
             now_s = time.monotonic()
-            pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
-            pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - pass_s))
-            if self._is_behind:
-                pause_s = max(_SHORTEST_S, now_s - pass_s)
+            rarely_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
+            pause_s = max(_SHORTEST_S if self._is_behind else rarely_s, _TIMES_AS_LONG * (now_s - pass_s))
             self._last_passes = max(0, self._last_passes - 1)
             if self._last_passes:
                 pause_s = _BETWEEN_LAST_S

@@ -66,7 +66,7 @@ _NEW_S = 1.0
 _HURRY_S = 0.005
 _HURRY_PAUSES = 4
 #: Parts of the trace are made while the program runs if so much of a processor is idle, and at most so many more chunks are in
-#: use than stay in the spool.
+#: use than stay in the spool, or half of a small one.
 _IDLE_PROCESSORS, _MANY_CHUNKS = 0.25, 512
 
 
@@ -441,7 +441,8 @@ def _may_work(idle: IdleProcessors, space: SpoolFile, pid: int) -> bool:
     """Is there something to do and time for it: no pause, few chunks to be drained, and a processor idle for long enough,
     or the program ``pid`` about to end?"""
     is_idle = idle.since_last() >= _IDLE_PROCESSORS or _is_finalizing(space.header, pid)
-    return is_idle and not space.header.paused and len(space.in_use) < fewest_chunks(space) + _MANY_CHUNKS
+    most = min(fewest_chunks(space) + _MANY_CHUNKS, space.chunks // 2)
+    return is_idle and not space.header.paused and len(space.in_use) < most
 
 
 def _is_finalizing(header: Any, pid: int) -> bool:

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ from scalene_trace.recorder.convert.survey.collector import Collector
 from scalene_trace.recorder.convert.survey.later import Later
 from scalene_trace.recorder.convert.survey.survey import Survey
 from scalene_trace.recorder.folder.files import TRACE_NAME
+from scalene_trace.recorder.run import session
 from tests.support.begun_recording import END, Recording, rows_of, with_function
 from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
 
@@ -282,3 +284,19 @@ def test_counts_are_those_of_all_pieces():
             expected[each] = expected.get(each, 0) + 1
     found = counts.all()
     assert dict(zip(found.keys.tolist(), found.values.tolist(), strict=True)) == expected
+
+
+# ---- when a pass may be made ----
+
+
+@pytest.mark.parametrize(
+    ("chunks", "in_use", "may"),
+    [(16_384, 500, True), (16_384, 576, False), (246, 122, True), (246, 123, False)],
+    ids=["many", "too many", "small", "half of a small spool"],
+)
+def test_no_pass_is_made_while_a_spool_is_full_of_chunks_to_drain(chunks, in_use, may):
+    """The program would wait for room while the pass keeps the recorder from making it."""
+    header = SimpleNamespace(paused=0, finalizing=0)
+    space = SimpleNamespace(header=header, in_use=range(in_use), chunks=chunks, is_exact=False, free_bytes=0)
+    idle = SimpleNamespace(since_last=lambda: 1.0)
+    assert session._may_work(idle, space, 1) is may  # type: ignore[arg-type]
