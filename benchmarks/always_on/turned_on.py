@@ -150,7 +150,8 @@ def main() -> None:
         f"median of {len(rows)} programs {middle:.4f}, worst {max(row.median for row in rows):.4f}",
     ]
     name = "-".join(["turned-on", *asked.libraries, *["attached"] * asked.attached])
-    save(name, {"rows": [asdict(row) for row in rows]}, "\n".join(lines))
+    lengths = {"seconds": asked.seconds, "settle_s": asked.settle}
+    save(name, lengths | {"rows": [asdict(row) for row in rows]}, "\n".join(lines))
 
 
 main()

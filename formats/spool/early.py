@@ -35,10 +35,14 @@ class EarlyRecords(ReadBefore):
         """No further records are kept."""
         return self._left_bytes <= 0
 
+    def taken(self) -> Offers:
+        """The offers of the chunks that are kept or surveyed, as a set of their own."""
+        return self.offers | (self.surveyed or Offers())
+
     def new_chunks(self, view: View, most: int) -> list[Chunk]:
         """The finished chunks of ``view`` that are neither kept nor surveyed, ``most`` of them at most. Raises OSError."""
-        known, read_up_to = self.offers | (self.surveyed or Offers()), dict(self._read_up_to)
-        found = list(itertools.islice(_finished(view, known, read_up_to), most))
+        read_up_to = dict(self._read_up_to)
+        found = list(itertools.islice(_finished(view, self.taken(), read_up_to), most))
         self._given = found, read_up_to
         return found
 

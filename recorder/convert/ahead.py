@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.spool.chunks import Chunk, Offers, View, live_chunk
+from ...formats.spool.chunks import Chunk, View, live_chunk
 from ...formats.spool.codes import CodeObject, CodeObjects
 from ...formats.spool.reader import Records, read_header, read_records, whole_slots
 from ..folder.facts import Facts
@@ -143,13 +143,12 @@ class Ahead:
         """The chunks that have been finished since the last pass, and what was written to others since."""
         with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
             early = self.known.records
-            finished = early.new_chunks(view, _MOST_CHUNKS) if self.known.wants_chunks else []
-            read_before = early.offers | (early.surveyed or Offers())
+            finished, taken = early.new_chunks(view, _MOST_CHUNKS) if self.known.wants_chunks else [], early.taken()
             given, are_left = {chunk.offer for chunk in finished}, len(finished) == _MOST_CHUNKS
             found: list[Chunk] = []
             read: dict[int, int] = {}
             for each in view.live:
-                if each.offer in read_before or each.offer in given:
+                if each.offer in taken or each.offer in given:
                     continue
                 if are_left and each.is_closed:
                     continue  # a later pass gets it whole

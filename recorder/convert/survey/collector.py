@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ....formats.spool.codes import CodeObject, CodeObjects
 from ....formats.spool.layout import struct_dtype
 from ....formats.spool.reader import Bulk, Records, by_time, joined
-from ..keyed.by_key import ByKey, Counts, Distinct, Extremes
-from ..native.addresses import ModuleCollector, Modules
+from ..keyed.pieces import Counts, Distinct, Extremes
+from ..native.addresses import ModuleCollector
 from .columns import Ints, rows_by_key
 from .gc_history import GcHistory
 from .given_programs import COMMAND_FILE
@@ -39,73 +39,30 @@ Hashes = npt.NDArray[np.uint64]
 class Collector:
     """``start_ns``: that of the recording; ``known_codes``: code objects that were read before, by hash.
 
-    ``types``, ``gc_history``, ``last_ns``, ``damaged``: those of :class:`.survey.Survey`, so far; ``last_start_ns``: the latest
-    start of a process.
+    The others are those of :class:`.survey.Survey`, so far; ``stacks`` has 0 too; ``last_start_ns``: the latest start of a
+    process.
     """
 
     def __init__(self, start_ns: int, known_codes: Mapping[int, CodeObject] | None = None) -> None:
         self.types: dict[int, str] = {}
-        self._nodes, self._natives = (Distinct(struct_dtype(f"record_{kind}")) for kind in ("node", "native"))
-        self._stacks, self._tick_stacks, self._native_stacks = (Distinct(np.uint64) for _ in range(3))
+        self.nodes, self.natives = (Distinct(struct_dtype(f"record_{kind}")) for kind in ("node", "native"))
+        self.stacks, self.tick_stacks, self.native_stacks = (Distinct(np.uint64) for _ in range(3))
         self.gc_history = GcHistory()
         self.last_ns, self.last_start_ns, self.damaged = start_ns, start_ns, 0
-        self._starts, self._modules = StartCollector(), ModuleCollector()
-        self._codes = CodeObjects(COMMAND_FILE, known_codes)
+        self._starts, self.modules = StartCollector(), ModuleCollector()
+        self.codes = CodeObjects(COMMAND_FILE, known_codes)
         self._processes, self._threads, self._first_clock = Extremes(), Extremes(), Extremes()
-        self._last_clock, self._collections = Extremes(highest=True), Extremes(highest=True)
-        self._chunks = Counts()
+        self._last_clock, self.collections = Extremes(highest=True), Extremes(highest=True)
+        self.chunks = Counts()
         self._kept: dict[str, list[Bulk]] = defaultdict(list)
         self._kept_bytes = 0
 
     @property
     def nbytes(self) -> int:
         """The size in memory of what was gathered, about."""
-        stacks = self._nodes, self._natives, self._stacks, self._tick_stacks, self._native_stacks
-        others = self._processes, self._threads, self._first_clock, self._last_clock, self._collections, self._chunks
+        stacks = self.nodes, self.natives, self.stacks, self.tick_stacks, self.native_stacks
+        others = self._processes, self._threads, self._first_clock, self._last_clock, self.collections, self.chunks
         return self._kept_bytes + self.gc_history.nbytes + sum(each.nbytes for each in (*stacks, *others))
-
-    @property
-    def nodes(self) -> npt.NDArray[np.void]:
-        """Distinct node records, by hash."""
-        return self._nodes.all()
-
-    @property
-    def natives(self) -> npt.NDArray[np.void]:
-        """Distinct native records, by hash."""
-        return self._natives.all()
-
-    @property
-    def stacks(self) -> Hashes:
-        """Hashes of the stacks of all samples."""
-        found: Hashes = self._stacks.all()
-        named: Hashes = found[found != 0]
-        return named
-
-    @property
-    def tick_stacks(self) -> Hashes:
-        """Those of ticks."""
-        return self._tick_stacks.all()
-
-    @property
-    def native_stacks(self) -> Hashes:
-        """Those of native stacks."""
-        return self._native_stacks.all()
-
-    def codes(self) -> tuple[dict[int, CodeObject], int, dict[int, set[int]]]:
-        """Code objects by hash, the number of incomplete ones, and the processes that have written each one of ``-c``."""
-        return *self._codes.all(), self._codes.writers
-
-    def modules(self, forked_from: ByKey) -> Modules:
-        """The images of all processes. Call it once. ``forked_from``: the parent of each forked process."""
-        return self._modules.all(forked_from)
-
-    def collections(self) -> ByKey:
-        """The last count of garbage collections of each process."""
-        return self._collections.all()
-
-    def chunks(self) -> ByKey:
-        """The number of chunks of each process."""
-        return self._chunks.all()
 
     def lives(self) -> Lives:
         """What is known of each process and thread. Call it once."""
@@ -129,10 +86,10 @@ class Collector:
         self._starts.add(batch.process_starts)
         for each in batch.process_starts:
             self.last_start_ns = max(self.last_start_ns, int(each.record["t_ns"]))
-        self._modules.add(batch.modules)
+        self.modules.add(batch.modules)
         self.types |= batch.types
         self.damaged += batch.damaged
-        self._codes.add(batch.codes)
+        self.codes.add(batch.codes)
         for kind in _KEPT:
             if len(batch.bulk[kind]) or not self._kept[kind]:
                 self._kept[kind].append(batch.bulk[kind])
@@ -142,16 +99,16 @@ class Collector:
         self._add_clocks(batch.bulk["tick"].records)
         self._add_collections(batch)
         self.gc_history.add(batch.bulk["gc"])
-        self._chunks.add(batch.chunks)
+        self.chunks.add(batch.chunks)
 
     def _add_stacks(self, batch: Records) -> None:
-        self._nodes.add(batch.bulk["node"].records)
-        self._natives.add(batch.bulk["native"].records)
-        self._tick_stacks.add(np.unique(batch.bulk["tick"].records["stack"]))
+        self.nodes.add(batch.bulk["node"].records)
+        self.natives.add(batch.bulk["native"].records)
+        self.tick_stacks.add(np.unique(batch.bulk["tick"].records["stack"]))
         for kind in ("tick", "note", "wait"):
-            self._native_stacks.add(np.unique(batch.bulk[kind].records["native"]))
+            self.native_stacks.add(np.unique(batch.bulk[kind].records["native"]))
         for kind in _WITH_STACK:
-            self._stacks.add(np.unique(batch.bulk[kind].records["stack"]))
+            self.stacks.add(np.unique(batch.bulk[kind].records["stack"]))
 
     def _add_threads(self, batch: Records) -> None:
         for kind in _SEEN_IN:
@@ -183,7 +140,7 @@ class Collector:
             counts = counts.sum(axis=1).astype(np.uint32) if kind == "gc" else counts
             found = [(process, int(counts[rows].max())) for process, rows in rows_by_key(bulk.process)]
             if found:
-                self._collections.add(*np.array(found, np.int64).T)
+                self.collections.add(*np.array(found, np.int64).T)
 
 
 def _first_seen(bulk: Bulk) -> tuple[Ints, Ints]:

@@ -17,12 +17,11 @@ class Survey:
     ``lives``: what is known of each process and thread; ``nodes``, ``natives``: distinct node and native records, by hash;
     ``codes``: code objects by hash; ``command_writers``: the processes that have written each code object of ``-c``, by hash;
     ``stacks``, ``tick_stacks``, ``native_stacks``: distinct hashes of the stacks of all samples, of ticks, and of native
-    stacks; ``lineage``: where processes come from;
-    ``modules``: images that they have loaded; ``clocks``: each thread's CPU clock when its recording began;
-    ``collections``: last count of garbage collections of each process; ``chunks``: how many each process has;
-    ``gc_history``: counters of collections over time; ``types``: names
-    by hash; ``last_ns``: time of the last record; ``damaged``: records that were unfinished or invalid. Times are those
-    of the spool: CLOCK_MONOTONIC in nanoseconds.
+    stacks; ``lineage``: where processes come from; ``modules``: images that they have loaded; ``clocks``: each thread's CPU
+    clock when its recording began; ``collections``: last count of garbage collections of each process; ``chunks``: how many
+    each process has; ``gc_history``: counters of collections over time; ``types``: names by hash; ``last_ns``: time of the
+    last record; ``damaged``: records that were unfinished or invalid. Times are those of the spool: CLOCK_MONOTONIC in
+    nanoseconds.
     """
 
     def __init__(
@@ -34,19 +33,17 @@ class Survey:
         for batch in spool.batches(briefly=True):
             found.add(batch)
             del batch  # before the next one is read
-        self.nodes, self.natives, self.types, self.gc_history = (
-            found.nodes,
-            found.natives,
-            found.types,
-            found.gc_history,
-        )
-        self.stacks, self.tick_stacks, self.native_stacks = found.stacks, found.tick_stacks, found.native_stacks
-        self.codes, incomplete, self.command_writers = found.codes()
+        self.nodes, self.natives, self.types = found.nodes.all(), found.natives.all(), found.types
+        stacks = found.stacks.all()
+        self.stacks = stacks[stacks != 0]
+        self.tick_stacks, self.native_stacks = found.tick_stacks.all(), found.native_stacks.all()
+        self.codes, incomplete = found.codes.all()
+        self.command_writers, self.gc_history = found.codes.writers, found.gc_history
         self.last_ns, self.damaged = found.last_ns, found.damaged + incomplete
         self.lives = found.lives()
         self.lineage, self.clocks = self.lives.starts.lineage(), self.lives.clocks()
-        self.modules = found.modules(self.lineage.forked_from)
-        self.collections, self.chunks = found.collections(), found.chunks()
+        self.modules = found.modules.all(self.lineage.forked_from)
+        self.collections, self.chunks = found.collections.all(), found.chunks.all()
         del found  # it holds everything a second time
         release_unused()
 

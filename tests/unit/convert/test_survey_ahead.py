@@ -15,18 +15,13 @@ import pytest
 
 from scalene_trace.formats.dataclass import replace
 from scalene_trace.formats.spool import chunks, early
-from scalene_trace.formats.spool.layout import struct_dtype
-from scalene_trace.formats.spool.reader import Records, Spool, read_records
+from scalene_trace.formats.spool.reader import Records, read_records
 from scalene_trace.recorder.convert import ahead as module
 from scalene_trace.recorder.convert import known
 from scalene_trace.recorder.convert.begun import BegunTrace
 from scalene_trace.recorder.convert.finish import write_trace_of
-from scalene_trace.recorder.convert.keyed import by_key
-from scalene_trace.recorder.convert.keyed.by_key import ByKey, Counts, Distinct
 from scalene_trace.recorder.convert.known import Known
 from scalene_trace.recorder.convert.survey.collector import Collector
-from scalene_trace.recorder.convert.survey.later import Later
-from scalene_trace.recorder.convert.survey.survey import Survey
 from scalene_trace.recorder.folder.files import TRACE_NAME
 from scalene_trace.recorder.run import session
 from tests.support.begun_recording import END, Recording, rows_of, with_function
@@ -204,86 +199,10 @@ def test_while_no_pass_may_be_made_it_is_asked_rarely(tmp_path, monkeypatch):
     assert len(asked) == 2
 
 
-def test_without_room_for_records_there_is_no_survey_yet():
+def test_while_there_is_room_for_records_there_is_no_survey():
     found = Known()
     assert found.wants_chunks and found.take_survey(None) is None
     assert not found.records.is_full
-
-
-# ---- chunks of later batches ----
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_processes_have_chunks_in_later_batches(tmp_path, seed):
-    """Against the batches themselves."""
-    draw, builder = random.Random(seed), SpoolBuilder().start()
-    for _ in range(60):
-        process = draw.choice((1, 1, 2, 3, draw.randrange(4, 40)))
-        builder.new_chunk(process).add("gc", process, t_ns=START_MONO_NS + 1)
-    spool = Spool(builder.write(tmp_path / "spool"), batch_chunks=7)
-    later, batches = Later(Survey(spool).chunks), list(spool.batches())
-    assert len(batches) > 3
-    wanted = np.arange(1, 45)
-    for number, batch in enumerate(batches):
-        later.than(batch)
-        rest = {each for other in batches[number + 1 :] for each in other.bulk["gc"].process.tolist()}
-        assert later.has(wanted).tolist() == [each in rest for each in wanted.tolist()]
-
-
-def test_a_chunk_that_was_not_surveyed_is_no_later_one():
-    """It was begun while the spool was read."""
-    later = Later(ByKey(np.array([1]), np.array([1])))
-    later.than(replace(read_records([]), chunks=np.array([1, 1, 2], np.int32)))
-    assert not later.has(np.array([1, 2])).any()
-
-
-@pytest.mark.parametrize("limit", [16_384, 0])
-def test_distinct_ones_are_those_of_all_pieces(monkeypatch, limit):
-    """Of records, the first of each hash."""
-    monkeypatch.setattr(by_key, "_MOST_WAITING", limit)
-    draw, dtype = np.random.default_rng(1), struct_dtype("record_node")
-    hashes, records = Distinct(np.uint64), Distinct(dtype)
-    first: dict[int, int] = {}
-    for number in range(30):
-        piece = np.zeros(int(draw.integers(0, 20)), dtype)
-        piece["hash"], piece["parent"] = draw.integers(0, 50, len(piece)), number
-        hashes.add(piece["hash"].copy())
-        records.add(piece)
-        for each in piece["hash"].tolist():
-            first.setdefault(each, number)
-        if number % 7 == 0:
-            assert hashes.all().tolist() == sorted(first)
-    assert hashes.all().tolist() == sorted(first)
-    assert dict(zip(records.all()["hash"].tolist(), records.all()["parent"].tolist(), strict=True)) == first
-
-
-def test_twice_as_many_batches_take_twice_as_long_to_survey(monkeypatch):
-    """All nodes were sorted again for each batch that had a new one."""
-    sorted_rows: list[int] = []
-    unique = np.unique
-    monkeypatch.setattr(
-        by_key.np, "unique", lambda values, **more: sorted_rows.append(len(values)) or unique(values, **more)
-    )
-    rows = []
-    for count in (400, 800):
-        found = Distinct(np.uint64)
-        for number in range(count):
-            found.add(np.arange(100 * number, 100 * number + 100, dtype=np.uint64))
-        assert len(found.all()) == 100 * count
-        rows.append(sum(sorted_rows))
-        sorted_rows.clear()
-    assert rows[1] < 3 * rows[0] < 1_000_000
-
-
-def test_counts_are_those_of_all_pieces():
-    draw, counts, expected = random.Random(1), Counts(), dict[int, int]()
-    for _ in range(20):
-        piece = [draw.randrange(30) for _ in range(draw.randrange(10))]
-        counts.add(np.array(piece, np.int32))
-        for each in piece:
-            expected[each] = expected.get(each, 0) + 1
-    found = counts.all()
-    assert dict(zip(found.keys.tolist(), found.values.tolist(), strict=True)) == expected
 
 
 # ---- when a pass may be made ----
