@@ -1,7 +1,7 @@
 """What arrives in pieces, one for each batch of a recording, and is wanted as a whole.
 
-A piece waits. The pieces are merged when they have as many rows as what is known already, so all of it is sorted a few times
-and not once for each piece.
+A piece waits. The pieces are merged when they have more rows, or more bytes, than what is known already, so all of it is sorted
+a few times and not once for each piece.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ....formats.spool.layout import concatenated, rows_of
 from .by_key import ByKey, Ints
 
-#: Rows that wait in any case, and their size; of one array beside its contents.
-_MOST_WAITING, _MOST_BYTES, _ARRAY_BYTES = 16_384, 1 << 20, 144
+#: Rows that wait in any case, and their size, since a survey has a dozen of these; of one array beside its contents.
+_MOST_WAITING, _MOST_BYTES, _ARRAY_BYTES = 16_384, 1 << 18, 144
 
 
 class _Pieces(ABC):

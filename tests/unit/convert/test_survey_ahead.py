@@ -153,6 +153,20 @@ def test_a_survey_knows_its_size(processes):
     assert 200_000 < held < 1.5 * found.nbytes
 
 
+def test_what_waits_does_not_fill_a_survey():
+    """The pieces of a recording of days, which has a single process and says the same again and again. A survey that is full
+    ends."""
+    builder = SpoolBuilder().add("node").add("native").add("note", thread=1)
+    for kind in ("tick", "alloc", "free", "wait", "memory"):
+        builder.add(kind, t_ns=START_MONO_NS, thread=1)
+    found, batch = Collector(START_MONO_NS), read_records(chunk_of(builder, 1))
+    largest = 0
+    for _ in range(2000):
+        found.add(batch)
+        largest = max(largest, found.nbytes)
+    assert largest < known._MOST_SURVEY_BYTES / 2
+
+
 def chunk_of(builder: SpoolBuilder, process: int) -> list[chunks.Chunk]:
     slots = np.frombuffer(bytes(builder._open[process]), np.uint8).reshape(-1, chunks.SLOT_BYTES)
     return [chunks.Chunk(process, 0, slots)]
