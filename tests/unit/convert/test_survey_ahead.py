@@ -223,13 +223,18 @@ def test_while_there_is_room_for_records_there_is_no_survey():
 
 
 @pytest.mark.parametrize(
-    ("chunks", "in_use", "may"),
-    [(16_384, 500, True), (16_384, 576, False), (246, 122, True), (246, 123, False)],
-    ids=["many", "too many", "small", "half of a small spool"],
+    ("chunks", "in_use", "free_bytes", "may"),
+    [
+        *((16_384, 575, 0, True), (16_384, 576, 0, False)),
+        *((16_384, 2559, 1 << 30, True), (16_384, 2560, 1 << 30, False)),
+        *((246, 122, 1 << 30, True), (246, 123, 1 << 30, False)),
+    ],
+    ids=["many", "too many", "many stay", "too many beside those", "small", "half of a small spool"],
 )
-def test_no_pass_is_made_while_a_spool_is_full_of_chunks_to_drain(chunks, in_use, may):
-    """The program would wait for room while the pass keeps the recorder from making it."""
+def test_no_pass_is_made_while_a_spool_is_full_of_chunks_to_drain(chunks, in_use, free_bytes, may):
+    """The program would wait for room while the pass keeps the recorder from making it. While every allocation is recorded,
+    more stays in the spool if the disk has room."""
     header = SimpleNamespace(paused=0, finalizing=0)
-    space = SimpleNamespace(header=header, in_use=range(in_use), chunks=chunks, is_exact=False, free_bytes=0)
+    space = SimpleNamespace(header=header, in_use=range(in_use), chunks=chunks, is_exact=True, free_bytes=free_bytes)
     idle = SimpleNamespace(since_last=lambda: 1.0)
     assert session._may_work(idle, space, 1) is may  # type: ignore[arg-type]
