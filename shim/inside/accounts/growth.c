@@ -14,7 +14,6 @@
 #include "shared/base.h"
 #include "shared/random.h"
 #include "shared/spool.h"
-#include "shared/stacks/hash.h"
 
 #define WAYS 4
 #define BUCKETS 512
@@ -34,7 +33,8 @@ static _Atomic bool begun;                    /* a footprint sample has accounte
 static uint64_t key_of(uint64_t stack) { return ~stack; }
 static uint64_t stack_of(uint64_t key) { return ~key; }
 
-static struct holder *bucket_of(uint64_t key) { return &holders[(hash_mixed(key) & (BUCKETS - 1)) * WAYS]; }
+/* Hashes of stacks are mixed (dictionary_node_hash). */
+static struct holder *bucket_of(uint64_t key) { return &holders[(key & (BUCKETS - 1)) * WAYS]; }
 
 /* Returns the place after `last` (null = the first) in a bucket that is in use; null = there is none. */
 static struct holder *next_holder(const struct holder *last) {
@@ -52,8 +52,8 @@ static struct holder *next_holder(const struct holder *last) {
 static struct holder *find(uint64_t key) {
   if (!key) return NULL;
   struct holder *bucket = bucket_of(key);
-  for (int i = 0; i < WAYS; i++) {
-    if (atomic_load_explicit(&bucket[i].key, memory_order_relaxed) == key) return &bucket[i];
+  for (struct holder *at = bucket; at < bucket + WAYS; at++) {
+    if (atomic_load_explicit(&at->key, memory_order_relaxed) == key) return at;
   }
   return NULL;
 }

@@ -198,7 +198,8 @@ bool live_add_pooled(uintptr_t address, const struct live_sample *sample) {
   if (sample->usable > SHADOW_MOST_BYTES || sample->usable % 16 || sample->id > SHADOW_ID) return false;
   struct shadow_block *block = shadow_make(address, &new_piece);
   if (unlikely(!block)) return false;
-  if (new_piece) watch_piece(address);
+  if (unlikely(new_piece)) watch_piece(address);
+  if (unlikely(atomic_load_explicit(&block->id, memory_order_relaxed))) return false;
   FIELD_WRITE(block->stack, sample->stack);
   if (sample->type) FIELD_WRITE(*shadow_type(address), sample->type);
   uint64_t word = sample->id | sample->usable >> 4 << SHADOW_CLASS_SHIFT | (sample->type ? SHADOW_TYPED : 0);

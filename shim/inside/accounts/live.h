@@ -33,7 +33,7 @@ bool live_init(size_t slots);
  * Context: malloc. */
 bool live_add(uintptr_t address, const struct live_sample *sample);
 /* The same for a block of a pool whose sample has an interval of 1, in the shadow of the heap (shadow.h); false = no memory
- * is available for that, or the shadow cannot hold it. Context: malloc. */
+ * is available for that, the shadow cannot hold it, or has one at this address. Context: malloc. */
 bool live_add_pooled(uintptr_t address, const struct live_sample *sample);
 /* True if live_add_pooled has begun a block at this address, and nothing has ended it. Context: malloc. */
 bool live_pooled(uintptr_t address);

@@ -10,25 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "inside/accounts/live.h"
 #include "shared/base.h"
 #include "shared/sealed/sealed.h"
 
-#define CELL_BYTES ((uintptr_t)1 << 20)
-#define GRAIN 16
-#define CELL_BLOCKS (CELL_BYTES / GRAIN)
-#define CELL_PIECES (CELL_BYTES / PIECE_BYTES)
-#define LEAF_CELLS ((uintptr_t)65536)
-#define LEAVES ((uintptr_t)1 << (ARCH_ADDRESS_BITS - 36)) /* with LEAF_CELLS, for the whole address space */
-
-struct cell {
-  struct shadow_block block[CELL_BLOCKS];
-  _Atomic uint64_t type[CELL_BLOCKS]; /* hash of its name */
-  _Atomic uint8_t piece[CELL_PIECES]; /* 1 = something in it was followed */
-};
-#define LEAF_BYTES (LEAF_CELLS * sizeof(_Atomic uintptr_t))
-/* Addresses of leaves, which hold those of cells. */
-static _Atomic uintptr_t root[LEAVES];
+#define LEAF_BYTES (SHADOW_LEAF_CELLS * sizeof(_Atomic uintptr_t))
+_Atomic uintptr_t shadow_root[SHADOW_LEAVES];
 static _Atomic bool in_use, refused;
 static _Atomic bool is_inherited; /* the kernel does not empty cells in forked children itself (before Linux 4.14) */
 
@@ -61,62 +47,36 @@ static void *make(_Atomic uintptr_t *place, size_t bytes, bool wipes) {
   return (void *)there;
 }
 
-static struct cell *make_in(uintptr_t number) {
+static struct shadow_cell *make_in(uintptr_t number) {
   atomic_store(&in_use, true);
-  _Atomic uintptr_t *leaf = has_limit() ? NULL : make(&root[number / LEAF_CELLS], LEAF_BYTES, false);
-  struct cell *cell = leaf ? make(&leaf[number % LEAF_CELLS], sizeof *cell, true) : NULL;
+  _Atomic uintptr_t *leaf = has_limit() ? NULL : make(&shadow_root[number / SHADOW_LEAF_CELLS], LEAF_BYTES, false);
+  struct shadow_cell *cell = leaf ? make(&leaf[number % SHADOW_LEAF_CELLS], sizeof *cell, true) : NULL;
   if (!cell) atomic_store(&refused, true); /* asking again would cost system calls each time */
   return cell;
 }
 
-static SLOW_PATH struct cell *make_cell(uintptr_t number) {
-  if (number / LEAF_CELLS >= LEAVES || atomic_load(&refused)) return NULL;
+SLOW_PATH struct shadow_cell *shadow_make_cell(uintptr_t number) {
+  if (number / SHADOW_LEAF_CELLS >= SHADOW_LEAVES || atomic_load(&refused)) return NULL;
   int saved_errno = errno;
   uint32_t section = seal_enter();
-  struct cell *cell = sealed() ? NULL : make_in(number);
+  struct shadow_cell *cell = sealed() ? NULL : make_in(number);
   seal_leave(section);
   errno = saved_errno;
   return cell;
 }
 
-static inline struct cell *cell_of(uintptr_t address) {
-  uintptr_t number = address / CELL_BYTES;
-  if (unlikely(number / LEAF_CELLS >= LEAVES)) return NULL;
-  const _Atomic uintptr_t *leaf = (void *)atomic_load_explicit(&root[number / LEAF_CELLS], memory_order_acquire);
-  return leaf ? (void *)atomic_load_explicit(&leaf[number % LEAF_CELLS], memory_order_acquire) : NULL;
-}
-
-struct shadow_block *shadow_of(uintptr_t address) {
-  struct cell *cell = cell_of(address);
-  return cell && address % GRAIN == 0 ? &cell->block[address % CELL_BYTES / GRAIN] : NULL;
-}
-
-struct shadow_block *shadow_make(uintptr_t address, bool *new_piece) {
-  struct cell *cell = cell_of(address);
-  if (unlikely(!cell)) cell = make_cell(address / CELL_BYTES);
-  if (!cell || address % GRAIN) return NULL;
-  _Atomic uint8_t *piece = &cell->piece[address % CELL_BYTES / PIECE_BYTES];
-  *new_piece = unlikely(!atomic_load_explicit(piece, memory_order_relaxed)) && !atomic_exchange(piece, 1);
-  return &cell->block[address % CELL_BYTES / GRAIN];
-}
-
-_Atomic uint64_t *shadow_type(uintptr_t address) {
-  struct cell *cell = cell_of(address);
-  return cell ? &cell->type[address % CELL_BYTES / GRAIN] : NULL;
-}
-
 void shadow_forget(uintptr_t start, uintptr_t end, void (*each)(uintptr_t piece)) {
   if (!atomic_load_explicit(&in_use, memory_order_relaxed)) return;
   for (uintptr_t at = start & ~(uintptr_t)(PIECE_BYTES - 1); at < end; at += PIECE_BYTES) {
-    struct cell *cell = cell_of(at);
-    if (cell && atomic_exchange(&cell->piece[at % CELL_BYTES / PIECE_BYTES], 0)) each(at);
+    struct shadow_cell *cell = shadow_cell_of(at);
+    if (cell && atomic_exchange(&cell->piece[at % SHADOW_CELL_BYTES / PIECE_BYTES], 0)) each(at);
   }
 }
 
-static void for_each_cell(void (*act)(struct cell *cell)) {
-  for (uintptr_t i = 0; atomic_load(&in_use) && i < LEAVES; i++) {
-    _Atomic uintptr_t *leaf = (void *)atomic_load(&root[i]);
-    for (uintptr_t at = 0; leaf && at < LEAF_CELLS; at++) {
+static void for_each_cell(void (*act)(struct shadow_cell *cell)) {
+  for (uintptr_t i = 0; atomic_load(&in_use) && i < SHADOW_LEAVES; i++) {
+    _Atomic uintptr_t *leaf = (void *)atomic_load(&shadow_root[i]);
+    for (uintptr_t at = 0; leaf && at < SHADOW_LEAF_CELLS; at++) {
       uintptr_t cell = atomic_load_explicit(&leaf[at], memory_order_relaxed);
       if (cell) act((void *)cell);
     }
@@ -124,18 +84,18 @@ static void for_each_cell(void (*act)(struct cell *cell)) {
 }
 
 /* Fresh pages of zeros are cheaper than clearing copies of the parent's. */
-static void empty(struct cell *cell) { syscall(SYS_madvise, cell, sizeof *cell, (long)MADV_DONTNEED); }
+static void empty(struct shadow_cell *cell) { syscall(SYS_madvise, cell, sizeof *cell, (long)MADV_DONTNEED); }
 
 void shadow_postfork_child(void) {
   if (atomic_load(&is_inherited)) for_each_cell(empty);
 }
 
-static void unmap(struct cell *cell) { syscall(SYS_munmap, cell, sizeof *cell); }
+static void unmap(struct shadow_cell *cell) { syscall(SYS_munmap, cell, sizeof *cell); }
 
 void shadow_release(void) {
   for_each_cell(unmap);
-  for (uintptr_t i = 0; atomic_load(&in_use) && i < LEAVES; i++) {
-    uintptr_t leaf = atomic_exchange(&root[i], 0);
+  for (uintptr_t i = 0; atomic_load(&in_use) && i < SHADOW_LEAVES; i++) {
+    uintptr_t leaf = atomic_exchange(&shadow_root[i], 0);
     if (leaf) syscall(SYS_munmap, leaf, LEAF_BYTES);
   }
 }

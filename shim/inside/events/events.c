@@ -55,17 +55,17 @@ static void end_record(void) {
   if (record) spool_publish(record, RECORD_EVENTS, EVENTS_SLOTS);
 }
 
-static SLOW_PATH bool begin_record(const struct event_context *now) {
+static SLOW_PATH bool begin_record(struct event_context now) {
   end_record();
   if (!spool_has_room()) return false; /* the record that the caller writes instead counts as lost, once */
   struct record_events *record = spool_claim(EVENTS_SLOTS);
   if (!record) return false;
-  record->thread = now->thread;
-  record->t_ns = base_ns = now->t_ns;
-  record->collections = now->collections;
+  record->thread = now.thread;
+  record->t_ns = base_ns = now.t_ns;
+  record->collections = now.collections;
   record->flags = atomic_load(&alloc_flags);
   memset(record->reserved, 0, sizeof record->reserved);
-  context = now->thread | (uint64_t)now->collections << 32;
+  context = now.thread | (uint64_t)now.collections << 32;
   next_event = (struct spool_event *)(record + 1);
   end_events = (struct spool_event *)((char *)record + (size_t)EVENTS_SLOTS * SPOOL_SLOT_BYTES);
   records++;
@@ -77,11 +77,11 @@ static SLOW_PATH bool begin_record(const struct event_context *now) {
 
 /* Makes room for one event and what belongs to it. A clock that was set back, or an event that another thread has begun
  * before the record, needs a new record too. */
-static inline bool make_room(const struct event_context *now) {
+static inline bool make_room(struct event_context now) {
   bool fits = atomic_load_explicit(&current, memory_order_relaxed) && end_events - next_event >= MOST_AT_ONCE &&
-              (uint64_t)(now->t_ns - base_ns) <= UINT32_MAX && last_stack < MOST_NUMBERS && last_type < MOST_NUMBERS;
+              (uint64_t)(now.t_ns - base_ns) <= UINT32_MAX && last_stack < MOST_NUMBERS && last_type < MOST_NUMBERS;
   if (unlikely(!fits) && !begin_record(now)) return false;
-  uint64_t wanted = now->thread | (uint64_t)now->collections << 32;
+  uint64_t wanted = now.thread | (uint64_t)now.collections << 32;
   if (unlikely(wanted != context)) {
     if (!wanted) return false;
     put(EVENT_THREAD, 0, 0, 0, context = wanted);
@@ -99,7 +99,7 @@ static inline uint32_t number_of(struct numbered *known, uint64_t hash, uint32_t
   return *last;
 }
 
-bool events_allocated(const struct event_context *now, uint64_t id, uint64_t stack, size_t size, size_t usable,
+bool events_allocated(struct event_context now, uint64_t id, uint64_t stack, size_t size, size_t usable,
                       uint16_t source, bool python) {
   bool is_small = source == ALLOC_PYMALLOC && python && size < 1024 && usable < 1024 && usable % 16 == 0;
   if (!is_small && (!size || size >> 48 || usable < size || usable - size > UINT16_MAX || source > 127)) return false;
@@ -109,30 +109,30 @@ bool events_allocated(const struct event_context *now, uint64_t id, uint64_t sta
     uint8_t number = (uint8_t)number_of(stacks, stack, &last_stack, EVENT_STACK);
     if (!is_small) put(EVENT_BYTES, (uint8_t)(source | python << 7), (uint16_t)(usable - size), 0, size);
     uint16_t more = is_small ? (uint16_t)(size | usable / 16 << 10) : 0;
-    put(is_small ? EVENT_ALLOC : EVENT_ALLOC_LARGE, number, more, now->t_ns - base_ns, id);
+    put(is_small ? EVENT_ALLOC : EVENT_ALLOC_LARGE, number, more, now.t_ns - base_ns, id);
   }
   leave();
   return written;
 }
 
-bool events_freed(const struct event_context *now, uint64_t id, uint64_t stack, uint64_t type, uint32_t flags) {
+bool events_freed(struct event_context now, uint64_t id, uint64_t stack, uint64_t type, uint32_t flags) {
   if (!id || flags > UINT8_MAX || !enter()) return false;
   bool written = make_room(now);
   if (written) {
     uint8_t number = (uint8_t)number_of(stacks, stack, &last_stack, EVENT_STACK);
     uint32_t of_type = number_of(types, type, &last_type, EVENT_TYPE_NAME);
-    put(EVENT_FREE, number, (uint16_t)(of_type | flags << 8), now->t_ns - base_ns, id);
+    put(EVENT_FREE, number, (uint16_t)(of_type | flags << 8), now.t_ns - base_ns, id);
   }
   leave();
   return written;
 }
 
-bool events_typed(const struct event_context *now, uint64_t id, uint64_t type) {
+bool events_typed(struct event_context now, uint64_t id, uint64_t type) {
   if (!id || !type || !enter()) return false;
   bool written = make_room(now);
   if (written) {
     uint32_t of_type = number_of(types, type, &last_type, EVENT_TYPE_NAME);
-    put(EVENT_TYPED, 0, (uint16_t)of_type, now->t_ns - base_ns, id);
+    put(EVENT_TYPED, 0, (uint16_t)of_type, now.t_ns - base_ns, id);
   }
   leave();
   return written;

@@ -14,10 +14,10 @@ struct event_context {
 
 /* Write an event. False = nothing was written, so the caller writes a record of its own: another thread is writing one,
  * there is no room, or the event does not hold it. Context: malloc. */
-bool events_allocated(const struct event_context *now, uint64_t id, uint64_t stack, size_t size, size_t usable,
+bool events_allocated(struct event_context now, uint64_t id, uint64_t stack, size_t size, size_t usable,
                       uint16_t source, bool python);
-bool events_freed(const struct event_context *now, uint64_t id, uint64_t stack, uint64_t type, uint32_t flags);
-bool events_typed(const struct event_context *now, uint64_t id, uint64_t type);
+bool events_freed(struct event_context now, uint64_t id, uint64_t stack, uint64_t type, uint32_t flags);
+bool events_typed(struct event_context now, uint64_t id, uint64_t type);
 /* The flags of each allocation of interval 1, as in an alloc record. Context: signal. */
 void events_set_flags(uint32_t flags);
 /* Ends the current record, so that its chunk can be finished. Context: signal. */

@@ -21,6 +21,7 @@
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
 #include "inside/native/diverted.h"
+#include "inside/python/python.h"
 #include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
@@ -480,7 +481,8 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
   follow_interval(m);
   bool flush = flush_is_due(m) || m->stack_is_known;
   if (flush) sample_if_moved(&pass, moved);
-  if (interval || pass.maximum) id = sampler_write(block, interval, pass.maximum, stack_of(&pass), pass.t_ns);
+  if (interval || pass.maximum)
+    id = sampler_write(block, interval, pass.maximum, stack_of(&pass), python_thread_state());
   if (flush && !spool->paused) note_heap(); /* last: the block that causes a peak was allocated before it */
   set_stops(m);
   return id;
@@ -569,7 +571,9 @@ static bool write_only(struct memory_state *m, const struct block *block, size_t
   if (writes) {
     struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
     m->now_ns = quick_clock_ns();
-    sampler_write(block, 1, false, frames_current(), m->now_ns);
+    void *state = python_thread_state();
+    uint64_t stack = frames_of(state);
+    if (!sampler_write_pooled(block, stack, state)) sampler_write(block, 1, false, stack, state);
     s->sample_at = allocated_in(s) + 1;
     set_room(s, least(allocated_in(s), s->free_room), s->free_room);
   }
@@ -590,8 +594,8 @@ static void note_stop(bool python) {
 #endif
 }
 
-SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
-                                        size_t moved) {
+APART void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
+                                    size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false, false};
   struct memory_state *m = &this_memory;
   if (!(m->stream[which].interval == 1 ? write_only(m, &block, moved) : pass_on(m)))

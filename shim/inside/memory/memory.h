@@ -46,7 +46,6 @@ struct memory_state {
   } untyped[MOST_UNTYPED]; /* the last sampled blocks of Python's allocators, whose types are not known yet */
   uint64_t last_id;        /* that it has given to a sample */
   uint32_t ids_left;       /* of those that it has taken */
-  uint32_t oldest_untyped; /* whose type is read next; only the first is used unless every allocation is recorded */
 };
 #define NEW_MEMORY_STATE                                                                                               \
   { .stream = {{.interval = NOT_DRAWN}, {.interval = NOT_DRAWN}} }

@@ -168,10 +168,18 @@ static APART void free_checked(struct py_allocator *below, void *block) {
   free_counted(below, block);
 }
 
+/* A block of a pool that may be followed. */
+static APART void free_watched(struct py_allocator *below, void *block) {
+  sampler_freed((uintptr_t)block);
+  free_counted(below, block);
+}
+
 static APART void free_otherwise(struct py_allocator *below, void *block, uint32_t piece) {
   if (piece == PIECE_OUTSIDE) {
     free_outside_pools(below, block);
-  } else if (piece == PIECE_QUIET || (piece == PIECE_WATCHED && !live_maybe(block))) {
+  } else if (piece == PIECE_WATCHED && live_maybe(block)) {
+    free_watched(below, block);
+  } else if (piece == PIECE_QUIET || piece == PIECE_WATCHED) {
     free_counted(below, block);
   } else {
     free_checked(below, block);
@@ -190,7 +198,7 @@ static void python_free(void *context, void *block) { free_otherwise(context, bl
 #define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
 
 /* The countdown ends with this block, so it may be a sample. */
-static SLOW_PATH void *malloc_and_stop(size_t size) {
+static APART void *malloc_and_stop(size_t size) {
   size_t usable = CLASS_BYTES(size);
   void *block = pymalloc.malloc(NULL, size);
   if (block) {

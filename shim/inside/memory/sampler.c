@@ -144,8 +144,8 @@ static bool is_exact(void) {
 
 static bool has_events(void) { return spool && spool->features & FEATURE_EVENTS; }
 
-static struct event_context context_at(int64_t t_ns, bool python) {
-  return (struct event_context){this_thread.id, objects_collections(python_thread_state(), python), t_ns};
+static struct event_context context_at(int64_t t_ns, bool python, const void *state) {
+  return (struct event_context){this_thread.id, objects_collections(state, python), t_ns};
 }
 
 bool sampler_is_exact(void) {
@@ -249,14 +249,14 @@ static void thin_if_crowded(void) {
  * sample. If every allocation is recorded, it is read some samples later: most temporaries have been freed by then,
  * and their types are in the records of their frees. `held`: the thread is inside one of Python's allocators, so it
  * holds the GIL, and if there is only one interpreter, no other thread can free the block while it is read. */
-static void write_type(uintptr_t block, uint64_t id, bool held) {
+static void write_type(uintptr_t block, uint64_t id, bool held, const void *state) {
   uint64_t usable = 0;
-  if (!block || !live_find(block, id, &usable)) return;
-  uint64_t type = objects_type(block, usable, held ? BLOCK_STAYS : BLOCK_MAY_GO);
+  if (!live_find(block, id, &usable)) return;
+  uint64_t type = objects_type(block, usable, held ? BLOCK_STAYS : BLOCK_MAY_GO, state);
   if (!type || !live_set_type(block, id, type)) return; /* the block was freed in the meantime */
   if (has_events() && is_exact()) {
-    struct event_context now = context_at(this_memory.now_ns, held);
-    if (events_typed(&now, id, type)) return;
+    struct event_context now = context_at(this_memory.now_ns, held, state);
+    if (events_typed(now, id, type)) return;
   }
   struct record_note *record = spool_claim(1);
   if (!record) return;
@@ -265,32 +265,26 @@ static void write_type(uintptr_t block, uint64_t id, bool held) {
   spool_publish(record, RECORD_NOTE, 1);
 }
 
-static void write_oldest_type(struct memory_state *m, bool held) {
-  uint32_t oldest = m->oldest_untyped;
-  uintptr_t block = m->untyped[oldest].block;
-  m->untyped[oldest].block = 0;
-  write_type(block, m->untyped[oldest].id, held);
+static void write_type_at(struct memory_state *m, uint32_t place, bool held, const void *state) {
+  uintptr_t block = m->untyped[place].block;
+  m->untyped[place].block = 0;
+  if (block) write_type(block, m->untyped[place].id, held, state);
 }
 
-/* Remembers a block in the place that write_oldest_type has emptied. */
-static void remember_untyped(struct memory_state *m, uintptr_t block, uint64_t id) {
-  m->untyped[m->oldest_untyped].block = block;
-  m->untyped[m->oldest_untyped].id = id;
-  m->oldest_untyped = is_exact() ? (m->oldest_untyped + 1) % MOST_UNTYPED : 0;
-}
+/* Where a block waits for its type to be read: as long as every allocation is recorded, until the thread has written
+ * MOST_UNTYPED more. */
+static uint32_t untyped_place(uint64_t id, bool exact) { return exact ? (uint32_t)(id % MOST_UNTYPED) : 0; }
 
 /* Once the block is freed, there is nothing to read; a search for it would go through all levels of the table. */
 static void forget_untyped(uint64_t id) {
   struct memory_state *m = &this_memory;
-  for (int i = 0; i < MOST_UNTYPED; i++) {
-    if (m->untyped[i].id == id) m->untyped[i].block = 0;
-  }
+  if (m->untyped[id % MOST_UNTYPED].id == id) m->untyped[id % MOST_UNTYPED].block = 0;
+  if (m->untyped[0].id == id) m->untyped[0].block = 0;
 }
 
 void sampler_thread_end(void) {
-  struct memory_state *m = &this_memory;
-  for (m->oldest_untyped = 0; m->oldest_untyped < MOST_UNTYPED; m->oldest_untyped++) write_oldest_type(m, false);
-  m->oldest_untyped = 0;
+  const void *state = python_thread_state();
+  for (uint32_t place = 0; place < MOST_UNTYPED; place++) write_type_at(&this_memory, place, false, state);
 }
 
 /* Returns the interval of a site that has had few samples. */
@@ -310,7 +304,7 @@ static uint32_t base_code(int64_t base) {
 }
 
 static void fill_alloc(struct record_alloc *record, const struct block *block, const struct live_sample *sample,
-                       uint32_t flags, int64_t t_ns) {
+                       uint32_t flags, int64_t t_ns, const void *state) {
   record->thread = this_thread.id;
   record->t_ns = t_ns;
   record->stack = sample->stack;
@@ -318,7 +312,7 @@ static void fill_alloc(struct record_alloc *record, const struct block *block, c
   record->size_bytes = block->size;
   record->usable_bytes = block->usable;
   record->interval_bytes = (uint64_t)sample->interval;
-  record->collections = objects_collections(python_thread_state(), block->python);
+  record->collections = objects_collections(state, block->python);
   record->source = block->source;
   record->flags = (uint16_t)(flags | base_code(base_interval()) << ALLOC_BASE_SHIFT);
   spool_publish(record, RECORD_ALLOC, 1);
@@ -364,23 +358,31 @@ static void write_native(uint64_t id) {
   spool_publish(record, RECORD_NOTE, 1);
 }
 
-/* Begins to follow the block, and writes the event of its allocation. False = nothing was done. */
-static bool write_event(const struct block *block, const struct live_sample *sample, int64_t t_ns) {
+/* Writes the event of an allocation whose block is followed by now. False = it follows it no more. */
+static inline bool write_event(const struct block *block, const struct live_sample *sample, int64_t t_ns,
+                               const void *state) {
+  struct event_context now = context_at(t_ns, block->python, state);
   struct live_sample gone;
-  bool pooled = block->source == ALLOC_PYMALLOC && live_add_pooled(block->address, sample);
-  if (!pooled && !live_add(block->address, sample)) return false;
-  struct event_context now = context_at(t_ns, block->python);
-  bool written =
-      events_allocated(&now, sample->id, sample->stack, block->size, block->usable, block->source, block->python);
-  if (!written) live_take(block->address, &gone);
-  return written;
+  if (likely(
+          events_allocated(now, sample->id, sample->stack, block->size, block->usable, block->source, block->python)))
+    return true;
+  live_take(block->address, &gone);
+  return false;
+}
+
+static bool follow(const struct block *block, const struct live_sample *sample) {
+  return (block->source == ALLOC_PYMALLOC && live_add_pooled(block->address, sample)) ||
+         live_add(block->address, sample);
 }
 
 /* Writes an allocation and begins to follow its block, unless mappings.c does. False = it could not be written. */
-static bool write_alloc(const struct block *block, struct live_sample *sample, uint32_t *with, int64_t t_ns) {
+static bool write_alloc(const struct block *block, struct live_sample *sample, bool exact, uint32_t *with, int64_t t_ns,
+                        const void *state) {
   uint32_t flags = *with;
   bool plain = !block->mapping && !(flags & (ALLOC_MAXIMUM | ALLOC_UNFOLLOWED));
-  if (sample->interval == 1 && plain && has_events() && is_exact() && write_event(block, sample, t_ns)) return true;
+  if (sample->interval == 1 && plain && exact && has_events() && follow(block, sample) &&
+      write_event(block, sample, t_ns, state))
+    return true;
   struct record_alloc *record = spool_claim(1);
   if (!record) return false;
   if (sample->interval == 1) sample->place = spool_place_of(record);
@@ -388,7 +390,7 @@ static bool write_alloc(const struct block *block, struct live_sample *sample, u
     flags |= ALLOC_UNFOLLOWED;
     loss_add(LOSS_alloc_table_full);
   }
-  fill_alloc(record, block, sample, *with = flags, t_ns);
+  fill_alloc(record, block, sample, *with = flags, t_ns, state);
   return true;
 }
 
@@ -402,14 +404,34 @@ static uint64_t next_id(struct memory_state *m) {
   return ++m->last_id;
 }
 
-uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
+/* The types of small objects are read as sampler_write reads them, and nothing else has to be done for their blocks. */
+bool sampler_write_pooled(const struct block *block, uint64_t stack, const void *state) {
   struct memory_state *m = &this_memory;
+  bool plain = block->source == ALLOC_PYMALLOC && block->python && !(spool->features & FEATURE_NATIVE_ALLOC) &&
+               likely(!atomic_load_explicit(&frees_missed, memory_order_relaxed));
+  if (!plain) return false;
+  struct live_sample sample = {.id = next_id(m), .usable = block->usable, .interval = 1, .stack = stack};
+  uint32_t place = untyped_place(sample.id, true);
+  write_type_at(m, place, true, state);
+  codes_changed(block->address);
+  if (!live_add_pooled(block->address, &sample) || !write_event(block, &sample, m->now_ns, state)) return false;
+  growth_allocated(stack, this_thread.id, stands_for(&sample));
+  m->untyped[place].block = block->address;
+  m->untyped[place].id = sample.id;
+  return true;
+}
+
+uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, const void *state) {
+  struct memory_state *m = &this_memory;
+  int64_t t_ns = m->now_ns;
   uint64_t id = next_id(m);
+  bool exact = is_exact();
+  uint32_t place = untyped_place(id, exact);
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
   struct live_sample sample = {
       .id = id, .usable = block->usable, .interval = mean, .stack = stack, .python = block->python};
   if (!m->stack_is_known) {
-    write_oldest_type(m, block->python);
+    write_type_at(m, place, block->python, state);
     write_native(id);
   }
   if (block->unfollowed) {
@@ -421,10 +443,12 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     end_stale(block->address, block->source);
     thin_if_crowded();
   }
-  if (!write_alloc(block, &sample, &flags, t_ns)) return block->mapping ? 0 : id;
+  if (!write_alloc(block, &sample, exact, &flags, t_ns, state)) return block->mapping ? 0 : id;
   if (block->mapping || (flags & ALLOC_UNFOLLOWED)) return id;
   growth_allocated(stack, this_thread.id, stands_for(&sample));
-  if (block->python) remember_untyped(m, block->address, id);
+  if (!block->python) return id;
+  m->untyped[place].block = block->address;
+  m->untyped[place].id = id;
   return id;
 }
 
@@ -454,7 +478,8 @@ static bool end_briefly(const struct live_sample *sample, const struct record_fr
   return fits;
 }
 
-void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
+static void write_end(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags,
+                      const void *state) {
   if (python_finalizing()) flags |= FREE_FINALIZING;
   struct record_free end = {.thread = this_thread.id,
                             .t_ns = quick_clock_ns(),
@@ -462,12 +487,12 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
                             .id = sample->id,
                             .bytes = bytes,
                             .type = sample->type,
-                            .collections = objects_collections(python_thread_state(), sample->python),
+                            .collections = objects_collections(state, sample->python),
                             .flags = flags};
   if (end_briefly(sample, &end)) return;
   if (sample->interval == 1 && has_events() && !(flags & FREE_PART)) {
     struct event_context now = {end.thread, end.collections, end.t_ns};
-    if (events_freed(&now, sample->id, stack, end.type, flags)) return;
+    if (events_freed(now, sample->id, stack, end.type, flags)) return;
   }
   struct record_free *record = spool_claim(1);
   if (!record) return;
@@ -476,28 +501,42 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
   spool_publish(record, RECORD_FREE, 1);
 }
 
-SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
+void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
+  write_end(sample, bytes, stack, flags, python_thread_state());
+}
+
+/* `state`: the calling thread's, once a sample was taken. */
+static bool take(uintptr_t address, struct live_sample *out, void **state) {
   int saved_errno = errno;
   fork_check();
-  if (!recording()) sampler_missed_frees();
   uint32_t section = IS_ATTACHED ? seal_enter() : 0;
-  bool taken = recording() && live_take(address, out);
-  if (IS_ATTACHED && taken) thread_ensure();
-  if (taken) growth_freed(out->stack, stands_for(out));
-  if (taken && out->python) forget_untyped(out->id);
-  if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, BLOCK_OWNED);
+  bool records = recording(), taken = records && live_take(address, out);
+  if (unlikely(!records)) sampler_missed_frees();
+  if (taken) {
+    if (IS_ATTACHED) thread_ensure();
+    *state = python_thread_state();
+    growth_freed(out->stack, stands_for(out));
+    if (out->python) forget_untyped(out->id);
+    if (out->python && !out->type) out->type = objects_type(address, out->usable, BLOCK_OWNED, *state);
+  }
   if (IS_ATTACHED) seal_leave(section);
   errno = saved_errno;
   return taken;
 }
 
-SLOW_PATH void sampler_freed(uintptr_t address) {
+APART bool sampler_take(uintptr_t address, struct live_sample *out) {
+  void *state;
+  return take(address, out, &state);
+}
+
+APART void sampler_freed(uintptr_t address) {
   struct live_sample sample;
+  void *state;
   uint32_t section = IS_ATTACHED ? seal_enter() : 0;
   sampler_wait_for_room();
-  if (sampler_take(address, &sample)) {
+  if (take(address, &sample, &state)) {
     int saved_errno = errno;
-    sampler_ended(&sample, sample.usable, frames_current(), 0);
+    write_end(&sample, sample.usable, frames_of(state), 0, state);
     errno = saved_errno;
   }
   codes_changed(address); /* last: the walk may have verified the code object that is about to be freed */

@@ -28,9 +28,13 @@ void sampler_note_due(void);
 void sampler_note_volume(int64_t bytes);
 /* Draws the bytes up to and including the next sampled one, from a distribution with that mean. Context: malloc. */
 int64_t sampler_gap(uint64_t *random, int64_t mean);
-/* Writes a sample of the block and follows it; returns its id. A mapping is not followed here, and its id is 0 if no
- * record could be written. Context: malloc. */
-uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack, int64_t t_ns);
+/* Writes a sample of the block, of the time memory_state.now_ns, and follows it; returns its id. A mapping is not followed
+ * here, and its id is 0 if no record could be written. `state`: the calling thread's in Python, null = none.
+ * Context: malloc. */
+uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack, const void *state);
+/* The same, while every allocation is recorded, for what most blocks are: of a pool, and not followed yet. False = it is not
+ * one, or its event could not be written; then nothing was done. Context: malloc. */
+bool sampler_write_pooled(const struct block *block, uint64_t stack, const void *state);
 /* Writes the end of the block's sample, if it is followed. The block is about to be freed. Context: malloc. */
 void sampler_freed(uintptr_t address);
 /* Stops following a block that is about to be resized; false = it is not followed. Context: malloc. */

@@ -24,7 +24,7 @@ static struct variable {
   uintptr_t address;
   uint64_t hash;
 } variables[MOST_VARIABLES];
-static _Atomic int count; /* of those that are told; 0 = no label can be read */
+_Atomic int labels_told;
 
 /* A node's type is static, and so is its name. */
 static enum label_node kind_in_place(const char *node) {
@@ -68,10 +68,10 @@ static bool leads_to(const char *state, struct variable variable, uintptr_t valu
   return walk.state == LABEL_FOUND && walk.at == value + BYTES_DATA + LABELS_MAGIC_BYTES;
 }
 
-uint64_t labels_current(const char *state) {
-  int known = atomic_load_explicit(&count, memory_order_acquire);
+uint64_t labels_of(const char *state) {
+  int known = atomic_load_explicit(&labels_told, memory_order_acquire);
   char text[LABELS_MOST_BYTES];
-  for (int i = 0; unlikely(i < known); i++) {
+  for (int i = 0; i < known; i++) {
     bool in_place = python_holds_gil();
     struct label_walk walk = in_place ? walk_in_place(state, variables[i]) : walk_by_reads(state, variables[i]);
     if (walk.state != LABEL_FOUND) continue;
@@ -85,13 +85,13 @@ uint64_t labels_current(const char *state) {
 /* False = there is no room. The caller holds the GIL, so it is the only one, but for interpreters with a GIL of their own:
  * if two come at once, one of them has no labels. */
 static bool add_variable(struct variable variable) {
-  int known = atomic_load(&count);
+  int known = atomic_load(&labels_told);
   for (int i = 0; i < known; i++) {
     if (variables[i].address == variable.address) return true;
   }
   if (known == MOST_VARIABLES) return false;
   variables[known] = variable;
-  atomic_store_explicit(&count, known + 1, memory_order_release);
+  atomic_store_explicit(&labels_told, known + 1, memory_order_release);
   return true;
 }
 

@@ -29,6 +29,8 @@
 #define FLAG_GC (1ul << 14)
 #define FLAG_STR_SUBCLASS (1ul << 28)
 #define FLAG_TYPE_SUBCLASS (1ul << 31)
+#define MOST_HEADER_BYTES 32 /* in front of an object: the collector's, and that of its attributes */
+#define START_BYTES (MOST_HEADER_BYTES + 16)
 #define MOST_REFERENCES 0xffffffffu /* of immortal objects; a greater value is not a reference count but a pointer */
 #define WRITTEN 1024
 
@@ -97,6 +99,8 @@ static struct {
   _Atomic uint64_t hash;  /* of the name */
   _Atomic uint64_t check; /* hash ^ identity */
 } named_types[NAMED_TYPES];
+/* Types are aligned and take a few hundred bytes. */
+static size_t place_of_type(uintptr_t type) { return (type >> 4 ^ type >> 14) % NAMED_TYPES; }
 static uint64_t (*_Atomic living_block)(uintptr_t address, size_t bytes);
 
 static uint32_t (*_Atomic libraries_closed)(void);
@@ -123,7 +127,7 @@ static uint64_t identity_in_library(uintptr_t type, bool has_gc_header) {
 }
 
 static uint64_t known_in_library(uintptr_t type, uint64_t identity, size_t room) {
-  size_t at = hash_mixed(type) % NAMED_TYPES;
+  size_t at = place_of_type(type);
   uint64_t hash = atomic_load_explicit(&library_types[at].hash, memory_order_relaxed);
   uint64_t least = atomic_load_explicit(&library_types[at].least, memory_order_relaxed);
   uint64_t check = atomic_load_explicit(&library_types[at].check, memory_order_relaxed);
@@ -131,7 +135,7 @@ static uint64_t known_in_library(uintptr_t type, uint64_t identity, size_t room)
 }
 
 static void know_in_library(uintptr_t type, uint64_t identity, uint64_t hash, const char *facts) {
-  size_t at = hash_mixed(type) % NAMED_TYPES;
+  size_t at = place_of_type(type);
   uint64_t flags = word_at(facts, TYPE_FLAGS), least = word_at(facts, TYPE_BASIC_SIZE);
   if (!identity || !hash || (flags & (FLAG_HEAP_TYPE | FLAG_STR_SUBCLASS))) return;
   atomic_store_explicit(&library_types[at].hash, hash, memory_order_relaxed);
@@ -148,10 +152,10 @@ static bool is_static(uintptr_t type) {
 /* Returns the id of the block that holds a class, behind the header of the collector; 0 = none is known. If the
  * thread is inside one of Python's allocators, it holds the GIL, so with one interpreter no other thread can free
  * the class. */
-static uint64_t id_of_class(uintptr_t type) {
+static uint64_t id_of_class(uintptr_t type, const char *state) {
   uint64_t (*living)(uintptr_t, size_t) = atomic_load_explicit(&living_block, memory_order_relaxed);
   uint64_t id = living ? living(type - GC_HEADER_BYTES, GC_HEADER_BYTES + TYPE_BYTES) : 0;
-  return id && python_is_alone(python_thread_state()) ? id : 0;
+  return id && python_is_alone(state) ? id : 0;
 }
 
 /* Returns the id of the block that holds the name of a class: a str, or the text of one; 0 = none is known, as of names
@@ -178,7 +182,7 @@ static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_hea
   uint64_t identity = hash_pair(hash_pair(type, name), id);
   if (id) identity = hash_pair(identity, id_of_name(name));
   if (!may_be_object(facts, has_gc_header, room)) return 0;
-  size_t at = hash_mixed(type) % NAMED_TYPES;
+  size_t at = place_of_type(type);
   uint64_t hash = atomic_load_explicit(&named_types[at].hash, memory_order_relaxed);
   if (hash && (atomic_load_explicit(&named_types[at].check, memory_order_relaxed) ^ hash) == identity) return hash;
   hash = is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(name) : 0;
@@ -188,11 +192,11 @@ static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_hea
 }
 
 /* `held`: the thread is inside one of Python's allocators. */
-static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, size_t room, bool held) {
+static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, size_t room, bool held, const char *state) {
   char facts[TYPE_BYTES];
   if (type < 65536 || (type & 7)) return 0;
   if (is_static(type)) return hash_of_mapped_type(type, 0, has_gc_header, room);
-  uint64_t id = held ? id_of_class(type) : 0;
+  uint64_t id = held ? id_of_class(type, state) : 0;
   if (id) return hash_of_mapped_type(type, id, has_gc_header, room);
   bool (*pooled)(uintptr_t) = atomic_load_explicit(&lies_in_pool, memory_order_relaxed);
   if (pooled && pooled(type)) return 0; /* classes are larger than the blocks of pools: the block is not an object */
@@ -206,33 +210,30 @@ static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, size_t room, bo
 }
 
 /* True while every allocation is recorded and nothing but the calling thread can free a block. */
-static bool stays(void) {
-  return atomic_load_explicit(&living_block, memory_order_relaxed) && python_is_alone(python_thread_state());
+static bool stays(const char *state) {
+  return atomic_load_explicit(&living_block, memory_order_relaxed) && python_is_alone(state);
 }
 
-/* Reads the beginning of the block. Returns false if it is not readable. */
-static bool read_start(char *start, uintptr_t block, size_t size, enum block_hold hold) {
-  if (hold == BLOCK_MAY_GO || (hold == BLOCK_STAYS && !stays())) return safe_read(start, (void *)block, size);
-  for (size_t at = 0; at < size; at += 8)
-    memcpy(start + at, (const char *)block + at, 8); /* size is a multiple of 16 */
-  return true;
+/* Returns where the first bytes of the block can be read: in place if it stays, else in the copy; null = not at all. */
+static const char *start_of(uintptr_t block, size_t bytes, enum block_hold hold, const char *state,
+                            char copy[START_BYTES]) {
+  if (likely(hold == BLOCK_OWNED || (hold == BLOCK_STAYS && stays(state)))) return (const char *)block;
+  size_t size = bytes < START_BYTES ? bytes & ~(size_t)15 : START_BYTES;
+  return safe_read(copy, (void *)block, size) ? copy : NULL;
 }
 
-uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
-  static const int headers[] = {0, 16, 32};
-  char start[48];
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold, const void *thread_state) {
+  char copy[START_BYTES];
   if (!python_layout || python_layout->object_header || !python_symbols.type_type || bytes < 16) return 0;
   if (safe_read_refused()) { /* an apparent pointer may be invalid, and a plain read of it would crash */
     loss_add(LOSS_types_unread);
     return 0;
   }
-  memset(start, 0, sizeof start);
-  size_t size = bytes < sizeof start ? bytes & ~(size_t)15 : sizeof start;
-  if (!read_start(start, block, size, hold)) return 0;
-  for (size_t i = 0; i < sizeof headers / sizeof *headers && (size_t)headers[i] + 16 <= bytes; i++) {
-    if (word_at(start, headers[i]) > MOST_REFERENCES) continue;
-    size_t room = bytes - (size_t)headers[i];
-    uint64_t hash = hash_of_type(word_at(start, headers[i] + OBJECT_TYPE), headers[i] > 0, room, hold != BLOCK_MAY_GO);
+  const char *start = start_of(block, bytes, hold, thread_state, copy);
+  for (size_t header = 0; start && header <= MOST_HEADER_BYTES && header + 16 <= bytes; header += 16) {
+    if (word_at(start, (int)header) > MOST_REFERENCES) continue;
+    uintptr_t type = word_at(start, (int)header + OBJECT_TYPE);
+    uint64_t hash = hash_of_type(type, header > 0, bytes - header, hold != BLOCK_MAY_GO, thread_state);
     if (hash) return hash;
   }
   return 0;

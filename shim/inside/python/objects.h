@@ -14,8 +14,8 @@ enum block_hold {
   BLOCK_OWNED   /* the thread is the one that is about to free it */
 };
 /* Returns the hash of the type name of the Python object in the block, and writes the name to the spool if it is new;
- * 0 = the block does not seem to hold an object. Context: malloc. */
-uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold);
+ * 0 = the block does not seem to hold an object. `thread_state`: of the calling thread, null = none. Context: malloc. */
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold, const void *thread_state);
 /* From now on the function returns the id of the block of Python's allocators that begins at an address, has at
  * least so many bytes and is not freed; 0 = none is known. `closed` returns how many libraries were closed, UINT32_MAX =
  * one is being closed; `pooled` is true for an address that certainly lies in a pool of pymalloc. Null = there is no such

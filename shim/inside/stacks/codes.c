@@ -18,6 +18,8 @@
 #define WAYS 4 /* a bucket fills half of a cache line */
 
 _Alignas(64) static _Atomic uintptr_t known[BUCKETS][WAYS];
+/* Never cleared, so that none is missing: what was a code object once costs later blocks there a search. */
+_Alignas(64) _Atomic uint64_t codes_marks[CODES_MARKS / 64];
 static _Atomic(const struct codes_watch *) watch;
 static _Atomic bool addresses_seen;
 static _Atomic int count; /* slots in use */
@@ -79,7 +81,9 @@ void codes_verified(uintptr_t code) {
   if (!by || !codes_followed() || slot_of(code)) return;
   _Atomic uintptr_t *slot = slot_for(code);
   uintptr_t none = 0;
+  size_t mark = CODES_MARK(code);
   by->begin(code);
+  atomic_fetch_or(&codes_marks[mark / 64], (uint64_t)1 << mark % 64);
   if (atomic_compare_exchange_strong(slot, &none, code)) {
     atomic_fetch_add(&count, 1);
   } else {
@@ -87,7 +91,7 @@ void codes_verified(uintptr_t code) {
   }
 }
 
-void codes_changed(uintptr_t address) {
+void codes_changed_marked(uintptr_t address) {
   _Atomic uintptr_t *slot = atomic_load_explicit(&count, memory_order_relaxed) ? slot_of(address) : NULL;
   while (slot) { /* two threads may have stored the same address */
     empty(slot, address);

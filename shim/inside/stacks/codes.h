@@ -29,8 +29,18 @@ void codes_verified(uintptr_t code);
 bool codes_known(uintptr_t code);
 /* True if such a block of Python's allocators is alive. Context: malloc. */
 bool codes_block_lives(uintptr_t address, size_t bytes);
+/* A bit for each address that has been that of a known code object, by CODES_MARK: most blocks are at none of them. */
+#define CODES_MARKS ((size_t)1 << 16)
+#define CODES_MARK(address) ((address) >> 4 & (CODES_MARKS - 1))
+extern _Atomic uint64_t codes_marks[CODES_MARKS / 64];
+/* The slow path of codes_changed. Context: malloc. */
+void codes_changed_marked(uintptr_t address);
 /* A block at this address was allocated, or is freed next. Context: malloc. */
-void codes_changed(uintptr_t address);
+static inline void codes_changed(uintptr_t address) {
+  size_t mark = CODES_MARK(address);
+  uint64_t marks = atomic_load_explicit(&codes_marks[mark / 64], memory_order_relaxed);
+  if (unlikely(marks >> mark % 64 & 1)) codes_changed_marked(address);
+}
 /* Forgets the code objects in [start, end), where memory is unmapped. Context: malloc. */
 void codes_forget_range(uintptr_t start, uintptr_t end);
 /* Forgets all code objects, because some change was not observed. Context: malloc. */

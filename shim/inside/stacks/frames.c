@@ -210,9 +210,11 @@ static uint64_t verified_stack(void *state) {
   return stack.hash;
 }
 
-uint64_t frames_current(void) {
-  char *state = python_layout ? python_thread_state() : NULL;
-  if (!state) return 0;
+uint64_t frames_current(void) { return frames_of(python_thread_state()); }
+
+uint64_t frames_of(void *thread_state) {
+  char *state = thread_state;
+  if (!state || !python_layout) return 0;
   struct stack_target target = own_target(state);
   uint64_t stack = recent_stack(&target, state, innermost_frame(state, PUBLISHED, 0));
   return stack ? stack : verified_stack(state);

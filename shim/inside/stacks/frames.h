@@ -21,6 +21,8 @@ void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struc
 /* Returns the hash of the calling thread's stack, and writes its new nodes to the spool; 0 = no stack.
  * Context: malloc. */
 uint64_t frames_current(void);
+/* The same for a thread state that is the calling thread's; null = it has none. Context: malloc. */
+uint64_t frames_of(void *thread_state);
 /* Returns the address of the Thread object whose method start the calling thread runs; 0 = it runs something else.
  * Whether the object is a Thread must be checked. Context: normal. */
 uintptr_t frames_thread_started(void);

@@ -101,17 +101,24 @@ static bool is_in_state(const struct python_layout *layout, const char *state, u
   return layout->version >= 0x30f && address - (uintptr_t)state - (uintptr_t)layout->tstate_bytes < STATE_ALIGNMENT;
 }
 
-/* Frames of the C stack are those with which a bytecode loop begins (3.12, 3.13). */
-static bool is_mapped(const struct python_layout *layout, const char *state, struct chunk *cursor, uintptr_t address) {
-  return chunk_find(cursor, address) || is_in_state(layout, state, address) ||
-         thread_stack_holds(address, (size_t)layout->frame_bytes) || is_in_generator(layout, address);
+/* Where few frames are. */
+static APART bool is_mapped_elsewhere(const struct python_layout *layout, const char *state, struct chunk *cursor,
+                                      uintptr_t address) {
+  return layout->frame_owner < 0 || chunk_find(cursor, address) || is_in_state(layout, state, address) ||
+         is_in_generator(layout, address);
 }
 
-static const char *frame_in_place(const struct stack_target *target, const char *state, struct chunk *cursor,
-                                  uintptr_t address) {
-  const struct python_layout *layout = target->layout;
+/* Frames of the C stack are those with which a bytecode loop begins (3.12, 3.13). */
+static inline bool is_mapped(const struct python_layout *layout, const char *state, struct chunk *cursor,
+                             uintptr_t address) {
+  return chunk_contains(cursor, address) || thread_stack_holds(address, (size_t)layout->frame_bytes) ||
+         is_mapped_elsewhere(layout, state, cursor, address);
+}
+
+static inline const char *frame_in_place(const struct stack_target *target, const char *state, struct chunk *cursor,
+                                         uintptr_t address) {
   if (address < 65536 || (address & 7)) return NULL;
-  return layout->frame_owner < 0 || is_mapped(layout, state, cursor, address) ? (const char *)address : NULL;
+  return is_mapped(target->layout, state, cursor, address) ? (const char *)address : NULL;
 }
 
 static const char *frame_bytes(const struct stack_target *target, const char *state, struct chunk *cursor,
@@ -196,8 +203,8 @@ static inline bool is_unchanged(const struct python_layout *layout, const struct
 }
 
 /* Passes over frames that lie in the chunk and are the same as before, which most are. Returns the next one. */
-static uintptr_t pass_same(const struct python_layout *layout, const struct memory *memory, uint32_t *left,
-                           const struct chunk *chunk, uintptr_t address) {
+static ALWAYS_INLINE uintptr_t pass_same(const struct python_layout *layout, const struct memory *memory,
+                                         uint32_t *left, const struct chunk *chunk, uintptr_t address) {
   for (; *left && chunk_contains(chunk, address); --*left) {
     if (!is_unchanged(layout, &memory->frame[*left - 1], address, (const char *)address)) break;
     address = word_at((const char *)address, layout->frame_previous);
@@ -292,12 +299,12 @@ static bool name_fresh(const struct stack_target *target, struct memory *memory,
 
 /* True if the `left` outermost frames of the stack before are those from `address` outwards, and all are mapped. If it was
  * truncated, there are more. */
-static bool are_same(const struct stack_target *target, const char *state, struct chunk cursor, uintptr_t address,
+static bool are_same(const struct stack_target *target, const char *state, struct chunk *cursor, uintptr_t address,
                      const struct memory *memory, uint32_t left) {
   const struct python_layout *layout = target->layout;
-  for (int seen = 0; (address = pass_same(layout, memory, &left, &cursor, address)) != 0; seen++) {
+  for (int seen = 0; (address = pass_same(layout, memory, &left, cursor, address)) != 0; seen++) {
     if (memory->truncated && !left) return true;
-    const char *frame = seen < 2 * MAX_FRAMES ? frame_in_place(target, state, &cursor, address) : NULL;
+    const char *frame = seen < 2 * MAX_FRAMES ? frame_in_place(target, state, cursor, address) : NULL;
     if (!frame) return false;
     if ((signed char)frame[layout->frame_owner] < OWNER_NO_CODE) {
       if (!left || !is_unchanged(layout, &memory->frame[left - 1], address, frame)) return false;
@@ -319,7 +326,7 @@ static bool move_innermost(const struct stack_target *target, const char *state,
   const char *frame = top->entry.frame == innermost ? frame_in_place(target, state, &cursor, innermost) : NULL;
   if (!frame || !is_frame(layout, top, innermost, frame)) return false;
   uintptr_t outer = word_at(frame, layout->frame_previous), instruction = word_at(frame, layout->frame_instruction);
-  if (!are_same(target, state, cursor, outer, memory, memory->depth - 1)) return false;
+  if (!are_same(target, state, &cursor, outer, memory, memory->depth - 1)) return false;
   if (instruction == top->instruction) return true;
   int64_t index = chain_instruction(target, frame, top->entry.code);
   bool begins = top->entry.owner != OWNER_GENERATOR && index < top->first_traceable;
@@ -342,7 +349,7 @@ static struct record_node node_of(const struct stack_target *target, const struc
 }
 
 /* Writes the nodes that may not be in the spool, parents first. Their code objects are known, so they are there. */
-static bool write_nodes(const struct stack_target *target, const struct memory *memory) {
+static SLOW_PATH bool write_nodes(const struct stack_target *target, const struct memory *memory) {
   for (uint32_t i = 0; i < memory->depth; i++) {
     struct record_node node = node_of(target, memory, i);
     bool begins = node.hash == node.parent; /* it is still being set up, and has no node of its own */
@@ -352,11 +359,17 @@ static bool write_nodes(const struct stack_target *target, const struct memory *
 }
 
 /* The node with the label is that of the innermost frame that is not being set up any more. */
-static uint64_t with_label(const struct stack_target *target, const struct memory *memory) {
+static SLOW_PATH uint64_t with_label(const struct stack_target *target, const struct memory *memory) {
   struct record_node node = node_of(target, memory, memory->depth - 1);
-  for (uint32_t i = memory->depth; target->label && i-- > 0 && node.hash == node.parent;)
-    node = node_of(target, memory, i);
-  return target->label && node.hash ? dictionary_labelled(&node, target->label) : node.hash;
+  for (uint32_t i = memory->depth; i-- > 0 && node.hash == node.parent;) node = node_of(target, memory, i);
+  return node.hash ? dictionary_labelled(&node, target->label) : 0;
+}
+
+/* Where the stack differs in more than the innermost frame's instruction. False = it cannot be named. */
+static APART bool name_changes(const struct stack_target *target, const char *state, uintptr_t innermost,
+                               struct memory *memory) {
+  struct walk walk;
+  return changes(target, state, innermost, memory, &walk) && name_fresh(target, memory, &walk);
 }
 
 static uint64_t read_stack(const struct stack_target *target, const char *state, uintptr_t innermost,
@@ -365,13 +378,11 @@ static uint64_t read_stack(const struct stack_target *target, const char *state,
   uint64_t generation = codes_generation();
   if (memory->generation != generation) memory->depth = 0;
   memory->generation = generation;
-  if (!move_innermost(target, state, innermost, memory)) {
-    struct walk walk;
-    if (!changes(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
-  }
+  if (!move_innermost(target, state, innermost, memory) && !name_changes(target, state, innermost, memory)) return 0;
   if (memory->truncated) loss_add(LOSS_deep_stack);
   uint64_t node = memory->frame[memory->depth - 1].entry.node;
-  return dictionary_node_known(node) || write_nodes(target, memory) ? with_label(target, memory) : 0;
+  if (unlikely(!dictionary_node_known(node)) && !write_nodes(target, memory)) return 0;
+  return unlikely(target->label) ? with_label(target, memory) : node;
 }
 
 uint64_t recent_stack(const struct stack_target *target, const char *state, uintptr_t innermost) {

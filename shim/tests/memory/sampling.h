@@ -59,6 +59,7 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 }
 static uint64_t line_now; /* what runs: the line and the stack of an allocation */
 uint64_t frames_current(void) { return line_now; }
+uint64_t frames_of(void *thread_state) { return (void)thread_state, line_now; }
 static uint64_t native_now; /* the native stack of an allocation */
 static struct scratch one_scratch;
 uint64_t evidence_of_caller(struct scratch *scratch) { return check(scratch == &one_scratch), native_now; }
@@ -68,7 +69,8 @@ uint64_t frames_line(void) { return line_now; }
 bool next_has_libc_headers(void) { return false; }
 int threads_live(void) { return 1; }
 static bool types_are_set; /* in blocks that nobody is about to free */
-uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold, const void *thread_state) {
+  (void)thread_state;
   return block && bytes && (hold == BLOCK_OWNED || types_are_set) ? 7 : 0;
 }
 

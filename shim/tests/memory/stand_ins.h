@@ -38,7 +38,8 @@ void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes), uint32_
 uint32_t images_closed_count(void) { return 0; }
 uint32_t objects_collections(const void *state, bool held) { return held && state != NULL; }
 void codes_follow(const struct codes_watch *watch) { (void)watch; }
-void codes_changed(uintptr_t address) { (void)address; }
+_Atomic uint64_t codes_marks[CODES_MARKS / 64];
+void codes_changed_marked(uintptr_t address) { (void)address; }
 void codes_forget(void) {}
 void codes_postfork_child(void) {}
 void recent_postfork_child(void) {}

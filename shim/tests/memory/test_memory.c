@@ -34,12 +34,14 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
   if (kind == RECORD_MEMORY) __builtin_memcpy(&caught[samples++ % 64], record, sizeof caught[0]);
 }
 uint64_t frames_current(void) { return 0; }
+uint64_t frames_of(void *thread_state) { return (void)thread_state, 0; }
 uint64_t evidence_of_caller(struct scratch *scratch) { return (void)scratch, 0; }
 struct scratch *scratch_take(void) { return NULL; }
 void scratch_give(struct scratch *scratch) { (void)scratch; }
 uint64_t frames_line(void) { return 0; }
 int threads_live(void) { return live; }
-uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold, const void *thread_state) {
+  (void)thread_state;
   return block && bytes && hold == BLOCK_OWNED;
 }
 
