@@ -33,7 +33,7 @@ int64_t sampler_gap(uint64_t *random, int64_t mean);
  * Context: malloc. */
 uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack, const void *state);
 /* The same, while every allocation is recorded, for what most blocks are: of a pool, and not followed yet. False = it is not
- * one, or its event could not be written; then nothing was done. Context: malloc. */
+ * one, or its event could not be written; then it is not followed. Context: malloc. */
 bool sampler_write_pooled(const struct block *block, uint64_t stack, const void *state);
 /* Writes the end of the block's sample, if it is followed. The block is about to be freed. Context: malloc. */
 void sampler_freed(uintptr_t address);

@@ -144,6 +144,9 @@ static void test_blocks_of_pools_are_found_by_their_addresses(void) {
   int status;
   check(child > 0 && waitpid(child, &status, 0) == child && !status);
   check(live_pooled(block) && live_take(block, &sample));
+  check(add(18, 0x52) && !live_forget_pieces(pool, pool + PIECE_BYTES) &&
+        live_pooled(block)); /* its interpreter ends */
+  check(!add(19, 0x52) && live_take(block, &sample) && add(20, 0x52) && is_watched());
   live_release();
   check(!live_pooled(block) && live_init(4096) && add(17, 0x52) && live_pooled(block));
 }

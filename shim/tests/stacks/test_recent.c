@@ -319,7 +319,7 @@ static void test_freed_and_allocated_addresses_are_no_longer_known(void) {
   verify(0, 2);
   uint64_t before = named(innermost);
   check(before == hash_of(frames, 2));
-  codes_changed(code(1) + 16); /* another block */
+  codes_changed(code(1) + 16);               /* another block */
   codes_changed(code(1) + CODES_MARKS * 16); /* with the same mark */
   check(named(innermost) == before);
   codes_changed(code(1));
