@@ -206,6 +206,64 @@ def test_the_first_allocations_of_a_forked_child_are_there(python: Interpreter, 
     assert {size: seen[size] for size in sizes} == dict.fromkeys(sizes, 4)
 
 
+MANY_WAYS = """
+import asyncio, os, signal, threading
+
+def made(name):
+    return type(name, (), {"__slots__": ("value",)})
+
+Looped, Threaded, Kept, Deep, Handled, Awaited = map(made, ("Looped", "Threaded", "Kept", "Deep", "Handled", "Awaited"))
+
+def make(kind, count):
+    for _ in range(count):
+        kind()
+
+def deep(depth):
+    deep(depth - 1) if depth else make(Deep, 700)
+
+async def task():
+    await asyncio.sleep(0)
+    make(Awaited, 10)
+
+async def tasks():
+    await asyncio.gather(*(task() for _ in range(50)))
+
+make(Looped, 5000)
+threads = [threading.Thread(target=make, args=(Threaded, 3000)) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+kept = list(Kept() for _ in range(2000))
+deep(600)
+asyncio.run(tasks())
+signal.signal(signal.SIGUSR1, lambda *_: make(Handled, 10))
+for _ in range(20):
+    os.kill(os.getpid(), signal.SIGUSR1)
+for child in range(3):
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+    else:
+        make(Looped, 1000 + child)
+        os._exit(0)
+make(Looped, 111)
+"""
+
+
+def test_objects_are_counted_wherever_they_are_made(python: Interpreter, tmp_path: Path) -> None:
+    """In loops, threads, generators, 600 calls, tasks, signal handlers and forked children, by type."""
+    done = record(tmp_path / "t.parquet", ["-c", MANY_WAYS], python, EXACT)
+    truth = {"Threaded": 12_000, "Kept": 2000, "Deep": 700, "Awaited": 500, "Handled": 200}
+    found = allocations(done.trace, "type IN ('Looped', 'Threaded', 'Kept', 'Deep', 'Awaited', 'Handled')")
+    seen = Counter(row["type"] for row in found)
+    assert {name: seen[name] for name in truth} == truth
+    assert sorted(Counter(row["process"] for row in found if row["type"] == "Looped").values()) == [
+        1000,
+        1001,
+        1002,
+        5111,
+    ]
+    assert Counter(row["alive"] for row in found if row["type"] == "Kept") == {True: 2000}
+
+
 def test_short_lived_code_and_classes_keep_their_own_names(any_python: Interpreter, tmp_path: Path) -> None:
     """Their addresses are used again and again, and stacks and types are cached by address."""
     done = record(tmp_path / "t.parquet", [target("short_code"), "300"], any_python, EXACT)
