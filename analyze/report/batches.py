@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...formats.trace.integrity import stored_frames
@@ -35,8 +35,8 @@ def batches_of(paths: Sequence[Path], cores: int) -> tuple[list[list[Path]], int
     number = math.ceil(len(_cut(weights, share)) / at_once) * at_once
     limits = range(heaviest, share)
     limit = heaviest + bisect_left(limits, True, key=lambda limit: len(_cut(weights, limit)) <= number)
-    remaining: Iterator[Path] = iter(paths)
-    return [[next(remaining) for _ in range(count)] for count in _cut(weights, limit)], at_once
+    counts, remaining = _cut(weights, limit), iter(paths)
+    return [[next(remaining) for _ in range(count)] for count in counts], min(at_once, len(counts))
 
 
 def _cut(weights: Sequence[int], limit: int) -> list[int]:

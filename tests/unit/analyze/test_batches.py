@@ -29,7 +29,7 @@ def cut(weights: list[int], cores: int) -> tuple[list[list[int]], int]:
 @given(st.lists(WEIGHTS, min_size=1, max_size=120), st.integers(1, 64))
 def test_what_is_reduced_at_one_moment_fits(weights: list[int], cores: int) -> None:
     found, at_once = cut(weights, cores)
-    assert all(found) and 1 <= at_once <= cores
+    assert all(found) and 1 <= at_once <= min(cores, len(found))
     heaviest = sorted(map(sum, found))[-at_once:]
     assert sum(heaviest) <= batches.HELD_BYTES
 
@@ -45,6 +45,7 @@ def test_what_is_reduced_at_one_moment_fits(weights: list[int], cores: int) -> N
         ([1 * MB] * 29, 2, [29], 1),
         ([15 * MB, 15 * MB], 2, [1, 1], 2),
         ([1 * MB], 2, [1], 1),
+        ([60 * MB], 8, [1], 1),  # alone: its queries have all cores
     ],
 )
 def test_batches_are_even_and_worth_their_planning(
