@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ..exports.fleet import fleet_profile
 from ..exports.shared.profile import NOTES, Frame, Profile, note
 from ..results.base import to_json
 from ..results.fleet import FleetTable
-from . import series, texts
+from . import calls, series, texts
 from .encode import safe_json
 from .model import SCHEMA, Json, made_by
 from .page import assemble
@@ -42,28 +41,27 @@ def fleet_document(table: FleetTable, user_files: Iterable[str]) -> Json:
 def _entry(profile: Profile, user_files: set[str]) -> Json:
     info = profile.traces[0]
     paths, values = [], {name: np.zeros(len(profile.values["cpu"])) for name in series.CPU}
-    numbers: dict[tuple[Any, ...], int] = {}
+    numbers: dict[texts.Location, int] = {}
     for row, each in enumerate(profile.values["cpu"]):
         values[f"{each.part or 'unclassified'}_us"][row] = each.value / 1e3
         places = map(_location, profile.stacks.of(each.stack) if row < series.MAX_STACKS else [OTHER])
-        paths.append(tuple(numbers.setdefault(place, len(numbers)) for place in places if place))
-    known = {number: place for place, number in numbers.items()}
-    calls = series.tree(dict(enumerate(paths)), known, max(len(paths) - series.MAX_STACKS, 0))
+        paths.append(calls.path_of(numbers.setdefault(place, len(numbers) + 1) for place in places if place))
     rows = np.arange(len(paths))
+    tree = calls.joined(paths, series.Index(rows, rows), list(numbers), max(len(paths) - series.MAX_STACKS, 0))
     cpu = series.BinnedFigures(rows, np.zeros_like(rows), values)
     return {
         "info": to_json(info),
         "settings": {},
         "bins": {"origin_s": 0, "width_s": info.wall_s or 1, "count": 1},
-        **texts.places(calls.locations),
-        "user_files": sorted(user_files & {str(each[0]) for each in calls.locations}),
+        **texts.places(tree.locations),
+        "user_files": sorted(user_files & {str(each[0]) for each in tree.locations}),
         "sources": {},
-        "nodes": series.packed_calls(calls),
-        "short_stacks": calls.short,
+        "nodes": calls.packed_calls(tree),
+        "short_stacks": tree.short,
         "lacks_stacks": info.lacks_stacks,
-        "series": series.packed_by_name([cpu, _nothing(*series.WAITS, *series.MEMORY)], calls.nodes),
-        "halves": series.packed_by_name([_nothing(*series.ALLOCATIONS)], calls.nodes),
-        "thread_series": series.packed_by_name([_nothing(*series.CPU, *series.WAITS)], {}),
+        "series": series.packed_by_name([cpu, _nothing(*series.WAITS, *series.MEMORY)], tree.nodes),
+        "halves": series.packed_by_name([_nothing(*series.ALLOCATIONS)], tree.nodes),
+        "thread_series": series.packed_by_name([_nothing(*series.CPU, *series.WAITS)], series.Index(rows, rows)),
         "memory": {"footprint": None, "python": None, "rss": None, "peak_rss_mark": None},
         "threads": [],
         "processes": [],
@@ -83,7 +81,7 @@ def _nothing(*names: str) -> series.BinnedFigures:
 def _location(frame: Frame) -> tuple[str | None, str, int, int] | None:
     """The place of a frame; None = it is no place, but says in which part of CPU time the stack ends."""
     if frame.kind == "native":
-        return frame.file, frame.function, 0, series.NATIVE_LINE
+        return frame.file, frame.function, 0, calls.NATIVE_LINE
     if frame.kind == "python":
         return frame.file, frame.function, 0, frame.line
     return (None, frame.function, 0, 0) if frame == OTHER or NOTES[frame.function] is None else None

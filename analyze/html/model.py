@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...formats.units import counted
 from ..report.libraries import library_times
 from ..report.memory import base_interval
@@ -24,7 +26,7 @@ from ..trace import info, queries
 from ..trace.selection import Selection
 from ..trace.sources import sources_of
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
-from . import cuda, series, texts
+from . import calls, cuda, series, texts
 from .bins import MAX_BINS, Bins, bins_for, highest
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class _Figures:
 
     packed: Json
     memory: Json
-    calls: series.Calls
+    calls: calls.Calls
     threads: list[Json]
     gpu: Json | None
 
@@ -78,7 +80,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         **texts.places(figures.calls.locations),
         "user_files": sorted(lines.keys() & user_files),
         "sources": texts.source_pieces(sources, lines),
-        "nodes": series.packed_calls(figures.calls),
+        "nodes": calls.packed_calls(figures.calls),
         "short_stacks": figures.calls.short,
         "lacks_stacks": trace.lacks_stacks,
         **figures.packed,
@@ -132,27 +134,26 @@ def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
     found = cuda.device_figures(connection, trace, bins)
     by_stack += found.sums
     allocations = series.allocation_figures(connection, bins, peaks_ns)
-    calls = series.calls_of(connection, [*by_stack, allocations], _user_files(connection))
+    tree = calls.calls_of(connection, [*by_stack, allocations])
     threads, index = _threads(thread_infos(traces, trace, 1))
     packed = {
-        "series": series.packed_by_name(by_stack, calls.nodes),
-        "halves": series.packed_by_name([allocations], calls.nodes),
+        "series": series.packed_by_name(by_stack, tree.nodes),
+        "halves": series.packed_by_name([allocations], tree.nodes),
         "thread_series": series.packed_by_name(by_thread, index, other=series.MAX_THREADS),
     }
     if found.peaks:
-        packed["peaks"] = series.packed_peaks(found.peaks, calls.nodes)
-    return _Figures(packed, memory, calls, threads, found.track)
+        packed["peaks"] = series.packed_peaks(found.peaks, tree.nodes)
+    return _Figures(packed, memory, tree, threads, found.track)
 
 
-def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
+def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], series.Index]:
     """Rows of the threads with the most time, one row for all others, and the index of a thread's row by its id."""
     by_time = sorted(infos, key=lambda each: -((each.cpu_s or 0) + (each.wait_s or 0)))
-    index = {each.thread: place for place, each in enumerate(by_time[: series.MAX_THREADS])}
+    shown = by_time[: series.MAX_THREADS]
+    ids = np.array([each.thread for each in shown], np.int64)
+    index = series.Index.of_pairs(ids, np.arange(len(ids)))
     names = ("process", "thread", "tid", "name", "start_s", "end_s")
-    rows: list[Json] = [
-        {name: getattr(each, name) for name in names} | {"name": each.shown_name}
-        for each in by_time[: series.MAX_THREADS]
-    ]
+    rows: list[Json] = [{name: getattr(each, name) for name in names} | {"name": each.shown_name} for each in shown]
     if len(by_time) > series.MAX_THREADS:
         rows.append(dict.fromkeys(names) | {"name": counted(len(by_time) - series.MAX_THREADS, "other", "others")})
     return rows, index

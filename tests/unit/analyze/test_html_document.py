@@ -58,7 +58,7 @@ def test_a_series_keeps_what_is_not_zero_in_order(cells: dict[tuple[int, int], i
 
 def test_rounding_never_adds_up() -> None:
     ticks = series.BinnedFigures(np.repeat([3, 5], 1_000), np.tile(np.arange(1_000), 2), {"x": np.full(2_000, 1.4)})
-    rows = rows_of(series.packed_by_name([ticks], {3: 0, 5: 1})["x"])
+    rows = rows_of(series.packed_by_name([ticks], series.Index(np.array([3, 5]), np.array([0, 1])))["x"])
     for key, first, end in ((0, 0, 1_000), (1, 0, 1_000), (1, 500, 510), (0, 7, 8)):
         total = sum(value for each, time, value in rows if each == key and first <= time < end)
         assert abs(total - 1.4 * (end - first)) <= 1
