@@ -45,9 +45,8 @@ class Calls:
 
 @dataclass(frozen=True)
 class _Stacks:
-    """Python stacks: ``paths[numbers[n]]`` is the path of the stack ``ids[n]``. ``ids`` are sorted."""
+    """Python stacks: ``paths[numbers[n]]`` is the path of the n-th one."""
 
-    ids: Numbers
     numbers: Numbers
     paths: list[bytes]
     short: int
@@ -55,7 +54,8 @@ class _Stacks:
 
 def calls_of(connection: Connection, tables: Iterable[BinnedFigures]) -> Calls:
     """The call tree of the samples in ``tables``. Node 0 stands for samples without a stack."""
-    keys = by_cost(tables)
+    distinct, order = by_cost(tables)
+    keys = distinct[order]
     rows = connection.execute(
         "SELECT id, file, function, first_line, line FROM locations WHERE id IS NOT NULL"
     ).fetchall()
@@ -63,19 +63,22 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures]) -> Calls:
     ids = np.array(sorted(known), np.int64)
     locations = [_CUT, *(known[each] for each in ids.tolist())]
     stacks = _python_stacks(connection, keys & STACK_MASK, Index(ids, np.arange(len(ids)) + 2))
-    paths, ends = stacks.paths, Index(stacks.ids, stacks.numbers).of(keys & STACK_MASK)
+    paths, ends = stacks.paths, stacks.numbers
     natives = keys[: series.MAX_STACKS] >> NATIVE_SHIFT
     if natives.any():
         callees = _Natives(NativeFrames(connection), locations)
-        for place in np.flatnonzero(natives).tolist():
-            if below := callees.path(int(natives[place])):
-                paths.append(paths[ends[place]] + below)
-                ends[place] = len(paths) - 1
-    return joined(paths, Index.of_pairs(keys, ends), locations, stacks.short)
+        for place, (native, end) in enumerate(zip(natives.tolist(), ends.tolist(), strict=False)):
+            if native and (below := callees.path(native)):
+                ends[place] = len(paths)
+                paths.append(paths[end] + below)
+    by_key = np.empty_like(ends)
+    by_key[order] = ends
+    return joined(paths, Index(distinct, by_key), locations, stacks.short)
 
 
-def by_cost(tables: Iterable[BinnedFigures]) -> Numbers:
-    """The keys of the samples, the most costly first: by their largest share of the time, waiting or bytes of a table."""
+def by_cost(tables: Iterable[BinnedFigures]) -> tuple[Numbers, Numbers]:
+    """The keys of the samples, sorted, and their places from the most costly on: by the largest share of the time, waiting or
+    bytes of a table."""
     keys, shares = [], []
     for each in tables:
         distinct, rows = each.distinct
@@ -87,15 +90,16 @@ def by_cost(tables: Iterable[BinnedFigures]) -> Numbers:
     found, places = np.unique(np.concatenate(keys), return_inverse=True)
     costs = np.zeros(len(found))
     np.maximum.at(costs, places, np.concatenate(shares))
-    order = np.argsort(-costs, kind="stable")
-    ordered: Numbers = found[order[found[order] != NONE]]
-    return ordered
+    found, costs = found[found != NONE], costs[found != NONE]
+    return found, np.argsort(-costs, kind="stable")
 
 
 def _python_stacks(connection: Connection, wanted: Numbers, numbers: Index) -> _Stacks:
     """The paths of the stacks ``wanted``, of which the first are the most costly: these keep all frames, the others only the
     innermost of the user's code, or the innermost if there is none. ``numbers``: those of locations, by their ids."""
-    ids, firsts = np.unique(wanted, return_index=True)
+    ids, rows = np.unique(wanted, return_inverse=True)
+    firsts = np.full(len(ids), len(rows))
+    np.minimum.at(firsts, rows, np.arange(len(rows)))
     is_whole = np.zeros(len(ids), bool)
     is_whole[np.argsort(firsts)[: series.MAX_STACKS]] = True
     owners = _owners(connection, numbers).of(ids)
@@ -110,7 +114,7 @@ def _python_stacks(connection: Connection, wanted: Numbers, numbers: Index) -> _
         if path is not None and not is_whole[place]:
             path, short = path[-_FRAME:], short + 1
         ends[place] = found.setdefault(path or b"", len(found))
-    return _Stacks(ids, ends, list(found), short)
+    return _Stacks(ends[rows], list(found), short)
 
 
 def _owners(connection: Connection, numbers: Index) -> Index:
@@ -129,7 +133,7 @@ def _frames(connection: Connection, wanted: Numbers, numbers: Index) -> dict[int
     ).fetchnumpy()
     lists = rows["locations"]
     # frames in reverse: each stack from its outermost frame, the last stack first
-    frames = numbers.of(np.concatenate([np.zeros(0, np.int64), *lists])[::-1])
+    frames = numbers.of(np.concatenate([np.zeros(0, np.int32), *lists])[::-1].astype(np.int64))
     lengths = np.fromiter(map(len, lists[::-1]), np.int64, len(lists))
     counts = np.append(0, np.cumsum(frames > 0)) * _FRAME
     ends = counts[np.cumsum(lengths)]
@@ -183,13 +187,11 @@ def tree(paths: Sequence[bytes]) -> tuple[Numbers, Numbers, Numbers]:
 
     Sorted paths share the nodes of their common prefix with the one before.
     """
-    order = sorted(range(len(paths)), key=paths.__getitem__)
-    ends, added = np.zeros(len(paths), np.int64), []
-    forks, callers = [], []  # nodes that do not follow their caller, and their callers
-    before, path, count = b"", [NONE], 1
-    for place in order:
-        frames = paths[place]
-        if frames != before:
+    # nodes that do not follow their caller, their callers, and the frames from there on
+    forks, callers, added = [], [], []
+    found, before, path, count = {b"": 0}, b"", [NONE], 1
+    for frames in sorted(set(paths)):
+        if frames:
             shared = _shared(before, frames)
             del path[shared + 1 :]
             forks.append(count)
@@ -197,12 +199,11 @@ def tree(paths: Sequence[bytes]) -> tuple[Numbers, Numbers, Numbers]:
             added.append(frames[shared * _FRAME :])
             stop = count + len(frames) // _FRAME - shared
             path.extend(range(count, stop))
-            before, count = frames, stop
-        ends[place] = max(path[-1], 0)
+            before, count, found[frames] = frames, stop, stop - 1
     parents = np.arange(-1, count - 1)
     parents[forks] = callers
     numbers = np.frombuffer(b"".join([bytes(_FRAME), *added]), ">u4").astype(np.int64)
-    return parents, numbers, ends
+    return parents, numbers, np.fromiter(map(found.__getitem__, paths), np.int64, len(paths))
 
 
 def _shared(first: bytes, second: bytes) -> int:

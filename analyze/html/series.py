@@ -57,6 +57,10 @@ class BinnedFigures:
         return BinnedFigures(self.keys, self.bins, {name: self.figures[name]})
 
 
+#: The keys of an index are looked up in a table if it has at most so many places for each.
+_DENSE = 4
+
+
 @dataclass(frozen=True)
 class Index:
     """Numbers by key; ``keys`` are sorted."""
@@ -74,6 +78,12 @@ class Index:
         """The number of each of ``keys``; ``other`` for those without one."""
         if not len(self.keys):
             return np.full(len(keys), other)
+        least, most = int(self.keys[0]), int(self.keys[-1])
+        if most - least < _DENSE * len(self.keys):  # a table: a fifth of the time of searching
+            table = np.full(most - least + 1, other)
+            table[self.keys - least] = self.numbers
+            is_inside = (keys >= least) & (keys <= most)
+            return np.where(is_inside, table[np.clip(keys, least, most) - least], other)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, self.numbers[places], other)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.html import calls, series
@@ -63,7 +63,12 @@ def shown(made: calls.Calls, key: int) -> list[str | None]:
     return [made.locations[place][1] for place in places]
 
 
-@given(st.dictionaries(st.integers(-5, 2**62), st.integers(0, 9), max_size=9), st.lists(st.integers(-9, 9), max_size=9))
+#: Keys that are close to each other, and far.
+KEYS = st.integers(-5, 9) | st.integers(-(2**62), 2**62 - 1)
+
+
+@given(st.dictionaries(KEYS, st.integers(0, 9), max_size=9), st.lists(KEYS, max_size=9))
+@example({-5: 1, 9: 2, 0: 3, 2: 4}, [-6, 10, 3, 2**62])  # a table
 def test_an_index_is_a_dictionary_in_arrays(numbers: dict[int, int], others: list[int]) -> None:
     index = series.Index.of_pairs(np.array([*numbers], np.int64), np.array([*numbers.values()], np.int64))
     asked = [*numbers, *others]
@@ -81,7 +86,15 @@ def test_keys_are_in_order_of_their_largest_share(tables: list[list[tuple[int, i
             costs[key] = max(costs.get(key, 0), value / (sum(sums.values()) or 1))
     costs.pop(-1, None)
     made = [figures([key for key, _ in table], [value for _, value in table]) for table in tables]
-    assert calls.by_cost(made).tolist() == sorted(costs, key=lambda key: (-costs[key], key))
+    keys, order = calls.by_cost(made)
+    assert keys.tolist() == sorted(costs)
+    assert keys[order].tolist() == sorted(costs, key=lambda key: (-costs[key], key))
+
+
+def test_keys_of_one_cost_are_in_their_own_order() -> None:
+    keys = random.Random(1).sample(range(10_000), 2_000)
+    distinct, order = calls.by_cost([figures(keys, [1.0 + key % 3 for key in keys])])
+    assert distinct[order].tolist() == sorted(keys, key=lambda key: (-(key % 3), key))
 
 
 def figures(keys: list[int], values: list[float]) -> series.BinnedFigures:
@@ -133,7 +146,8 @@ def test_stacks_keep_their_frames_or_the_line_that_is_charged(
         stack: [(None, CUT)] * is_cut + [places[each] for each in reversed(frames or []) if each in places]
         for stack, is_cut, frames in rows
     }
-    keys = calls.by_cost(tables).tolist()
+    distinct, order = calls.by_cost(tables)
+    keys = distinct[order].tolist()
     whole = list(dict.fromkeys(key & series.STACK_MASK for key in keys))[:most]
     for number, key in enumerate(keys):
         stack, native = key & series.STACK_MASK, key >> series.NATIVE_SHIFT
