@@ -75,6 +75,17 @@ _SUMS = {
             arg_min(alloc_bytes, trace) DESC, file, first_line, function""",
 }
 
+#: Other statements without parameters that every report asks.
+_ASKED = (
+    "line_callee_figures",
+    "library_figures",
+    "outside_packages",
+    "waiting_lines",
+    "line_trends",
+    "unattributed",
+    "loss_list",
+)
+
 
 @dataclass
 class Sums:
@@ -194,7 +205,9 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
 
 def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     """The sums of the opened traces."""
-    connection, infos = traces.connection, trace_infos(traces)
+    connection = traces.connection
+    connection.ahead(_statements(traces))
+    infos = trace_infos(traces)
     lines, functions = _summed(traces, "lines"), _summed(traces, "functions")
     unattributed = queries.rows(connection, "unattributed")[0]
     has_calls = have_calls(info.events for info in infos)
@@ -247,11 +260,19 @@ def _size_of(text: str | None) -> int:
         return 0
 
 
+def _statements(traces: Traces) -> list[str]:
+    """What is asked of every trace, the longest first."""
+    sums = [_sum(traces, query) for query in _SUMS]
+    return [*sums, *map(queries.body, _ASKED)]
+
+
+def _sum(traces: Traces, query: str) -> str:
+    """The statement for the rows of lines.sql or functions.sql, added up over the opened traces."""
+    return queries.body(query) if len(traces.files) == 1 else _SUMS[query]
+
+
 def _summed(traces: Traces, query: str) -> list[Row]:
-    """The rows of lines.sql or functions.sql, added up over the opened traces."""
-    if len(traces.files) == 1:
-        return queries.rows(traces.connection, query)
-    return queries.dicts(traces.connection.execute(_SUMS[query]))
+    return queries.dicts(traces.connection.execute(_sum(traces, query)))
 
 
 def _memory(traces: Traces, infos: Sequence[TraceInfo], selection: Selection) -> Memory | None:

@@ -2,13 +2,19 @@
 
 DuckDB looks up and types everything that a view reads when the view is made, down to the files. For all views, one after
 the other, that takes most of a second, many times what a command needs of them.
+
+Planning takes one core, and so does the larger part of most queries. What a caller knows that it is going to ask
+(`Connection.ahead`) is therefore made by several threads: each view and each answer when what it reads is there.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from .sql_text import no_rows
@@ -29,11 +35,23 @@ class Views:
     macros: Mapping[str, str] = field(default_factory=dict)
 
 
-class Connection:
-    """The connection of opened traces; ``raw`` is DuckDB's own, in which only those views are that were made already."""
+#: The most threads that make views and answers at the same time; DuckDB divides single queries among cores besides.
+_MOST_AT_ONCE = 4
 
-    def __init__(self, raw: DuckDBPyConnection) -> None:
+
+class Connection:
+    """The connection of opened traces; ``raw`` is DuckDB's own, in which only those views are that were made already.
+
+    ``is_shared``: views, tables and macros are those of the database, so that several threads see them, each by its own
+    cursor; otherwise they are the connection's own, which no statement of another connection can name.
+    """
+
+    def __init__(self, raw: DuckDBPyConnection, is_shared: bool = False) -> None:
         self.raw = raw
+        self.kind = "" if is_shared else "TEMP"
+        self._is_shared = is_shared
+        self._ahead: _Ahead | None = None
+        self._macros_lock = threading.Lock()
         self.define(Views())
 
     def define(self, views: Views) -> None:
@@ -51,21 +69,36 @@ class Connection:
         """Other queries for views that are not made yet."""
         self._queries |= queries
 
+    def ahead(self, statements: Iterable[str]) -> None:
+        """Begins to answer ``statements``, which ``execute`` is going to be asked without parameters, once each, in any
+        order. Raises nothing: an error comes with the answer. Does nothing if the connection is not shared."""
+        at_once = min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE)
+        if self._is_shared and at_once > 1 and self._ahead is None:
+            self._ahead = _Ahead(self, statements, at_once - 1)
+
     def execute(self, sql: str, parameters: object = None) -> DuckDBPyConnection:
         """Runs a statement; makes the views and macros that it names first. Raises what DuckDB raises."""
+        if self._ahead is not None and parameters is None and (answer := self._ahead.answer(sql)):
+            return answer
         self.make(_words(sql))
         return self.raw.execute(sql, parameters)
 
     def make(self, names: Iterable[str]) -> None:
         """Makes those of the views and macros that are not there yet, each after what it reads."""
         names = set(names)
-        self._make_macros(names)
+        self.make_macros(names, self.raw)
+        if self._ahead is not None:
+            self._ahead.make(names)
+            return
         for name in sorted(self._queries.keys() & names, key=self._order.__getitem__):
             if name not in self._queries:
                 continue
-            query = self._taken(name)
-            self.make(each for each in _words(query) if self._order.get(each, -1) < self._order[name] and each != name)
-            self.raw.execute(f"CREATE TEMP {'TABLE' if name in self._views.tables else 'VIEW'} {name} AS {query}")
+            if table := self.decisive(name):
+                self.make([table])
+            query = self.taken(name, self.raw)
+            self.make(self.read_by(name, query))
+            self.make_macros(_words(query), self.raw)
+            self.raw.execute(self.statement(name, query))
 
     def make_all(self) -> None:
         """Makes all that are not there yet.
@@ -73,35 +106,241 @@ class Connection:
         While they are made, what a view reads is an empty one with the same columns: DuckDB, which reads through the views
         below each new one down to the files, has one step to go then, and is done in a third of the time.
         """
-        self._make_macros(set(self._macros))
+        self.make_macros(set(self._macros), self.raw)
         self.make(self._views.tables)
-        queries = {name: self._taken(name) for name in sorted(self._queries, key=self._order.__getitem__)}
+        queries = {name: self.taken(name, self.raw) for name in sorted(self._queries, key=self._order.__getitem__)}
         for name, query in queries.items():
             typed = self.raw.sql(query)
-            self.raw.execute(f"CREATE TEMP VIEW {name} AS {no_rows(zip(typed.columns, typed.types, strict=True))}")
+            empty = no_rows(zip(typed.columns, typed.types, strict=True))
+            self.raw.execute(f"CREATE {self.kind} VIEW {name} AS {empty}")
         for name, query in reversed(queries.items()):
-            self.raw.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
+            self.raw.execute(f"CREATE OR REPLACE {self.kind} VIEW {name} AS {query}")
 
-    def _make_macros(self, names: set[str]) -> None:
+    def make_macros(self, names: Set[str], raw: DuckDBPyConnection) -> None:
         """Makes those of the macros that are not there yet, each after those that it names."""
+        with self._macros_lock:
+            self._make_macros(names, raw)
+
+    def _make_macros(self, names: Set[str], raw: DuckDBPyConnection) -> None:
         for name in self._macros.keys() & names:
             if statement := self._macros.pop(name, ""):
-                self._make_macros(_words(statement))
-                self.raw.execute(statement)
+                self._make_macros(_words(statement), raw)
+                raw.execute(statement if self.kind else statement.replace(" TEMP ", " ", 1))
 
-    def _taken(self, name: str) -> str:
-        """The query of a view that is being made."""
+    def is_unmade(self, name: str) -> bool:
+        """Whether this is a view that nobody has begun to make."""
+        return name in self._queries
+
+    def is_table(self, name: str) -> bool:
+        """Whether the view ``name`` becomes a table."""
+        return name in self._views.tables
+
+    def decisive(self, name: str) -> str:
+        """The table whose rows decide which query the view ``name`` has; "" = there is none."""
+        table, _ = self._views.simpler.get(name, ("", ""))
+        return table if table in self._views.tables else ""
+
+    def taken(self, name: str, raw: DuckDBPyConnection) -> str:
+        """The query of a view that is going to be made. Its decisive table must be there."""
         query = self._queries.pop(name)
-        table, simpler = self._views.simpler.get(name, ("", ""))
-        return self._views.queries[simpler] if simpler and self._is_empty(table) else query
+        if (table := self.decisive(name)) and not raw.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+            return self._views.queries[self._views.simpler[name][1]]
+        return query
 
-    def _is_empty(self, table: str) -> bool:
-        return table in self._views.tables and not self.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()
+    def read_by(self, name: str, query: str) -> list[str]:
+        """The views that the view ``name`` reads if its query is ``query``."""
+        order = self._order[name]
+        return [each for each in _words(query) if self._order.get(each, order) < order]
+
+    def statement(self, name: str, query: str) -> str:
+        """The statement that makes a view."""
+        return f"CREATE {self.kind} {'TABLE' if self.is_table(name) else 'VIEW'} {name} AS {query}"
 
     def close(self) -> None:
+        if self._ahead is not None:
+            self._ahead.stop()
         self.raw.close()
 
 
-def _words(sql: str) -> set[str]:
+@dataclass(eq=False)
+class _Task:
+    """A view to make, or a statement to answer (``view`` = ""). ``rank``: how much is made one after the other of what
+    waits for it. ``missing``: how many tasks it waits for. ``is_begun``: its query is known, and what that reads was seen to."""
+
+    view: str
+    query: str
+    cursor: DuckDBPyConnection | None = None
+    rank: int = 0
+    missing: int = 0
+    is_begun: bool = False
+    is_done: bool = False
+    error: BaseException | None = None
+    reads: list[_Task] = field(default_factory=list)
+    waiting: list[_Task] = field(default_factory=list)
+
+
+class _Ahead:
+    """Makes views and answers of a shared connection: ``helpers`` threads, and the caller's while it waits."""
+
+    def __init__(self, connection: Connection, statements: Iterable[str], helpers: int) -> None:
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._ready: list[_Task] = []
+        self._views: dict[str, _Task] = {}
+        self._is_stopped = False
+        with self._changed:
+            self._answers = {sql: _Task("", sql, connection.raw.cursor()) for sql in statements}
+            for task in self._answers.values():
+                self._begin(task)
+        self._cursors = [connection.raw.cursor() for _ in range(helpers)]
+        self._threads = [threading.Thread(target=self._help, args=(each,), daemon=True) for each in self._cursors]
+        for thread in self._threads:
+            thread.start()
+
+    def answer(self, sql: str) -> DuckDBPyConnection | None:
+        """The answer of one of the statements, when it is there; None if it is none of them."""
+        task = self._answers.pop(sql, None)
+        if task is None:
+            return None
+        self._wait_for([task])
+        return task.cursor
+
+    def make(self, names: Iterable[str]) -> None:
+        """Makes the views that are not there yet."""
+        with self._changed:
+            tasks = self._tasks_of(names, 0)
+            self._changed.notify_all()
+        self._wait_for(tasks)
+
+    def stop(self) -> None:
+        """Ends the threads; what nobody has waited for is left."""
+        with self._changed:
+            self._is_stopped = True
+            self._ready.clear()
+            self._changed.notify_all()
+        cursors = [*self._cursors, *(task.cursor for task in self._answers.values() if task.cursor)]
+        for thread in self._threads:
+            while thread.is_alive():
+                for cursor in cursors:
+                    cursor.interrupt()  # again and again: a statement may begin only now
+                thread.join(0.02)
+
+    def _tasks_of(self, names: Iterable[str], rank: int) -> list[_Task]:
+        """The tasks of those of ``names`` that are views in the making, or not made yet, which are begun."""
+        found = []
+        for name in names:
+            if (task := self._views.get(name)) is None and self._connection.is_unmade(name):
+                task = self._views[name] = _Task(name, "", rank=rank)
+                self._begin(task)
+            if task is not None and (not task.is_done or task.error):
+                found.append(task)
+        return found
+
+    def _begin(self, task: _Task) -> None:
+        """Lets the task wait for what it reads: a view with two queries, for what decides between them."""
+        connection = self._connection
+        if not task.view:
+            task.is_begun = True
+            self._let_wait(task, _words(task.query))
+        elif table := connection.decisive(task.view):
+            self._let_wait(task, [table])
+        else:
+            self._read(task, connection.taken(task.view, connection.raw))
+
+    def _read(self, task: _Task, query: str) -> None:
+        task.query, task.is_begun = query, True
+        self._let_wait(task, self._connection.read_by(task.view, query))
+
+    def _let_wait(self, task: _Task, names: Iterable[str]) -> None:
+        """The task waits for these views, then it is ready."""
+        rank = task.rank + self._weight(task)
+        for each in self._tasks_of(names, rank):
+            if each.error:
+                self._end(task, each.error)
+                return
+            task.reads.append(each)
+            task.missing += 1
+            each.waiting.append(task)
+            self._raise(each, rank)
+        if not task.missing:
+            self._ready.append(task)
+            self._changed.notify_all()
+
+    def _raise(self, task: _Task, rank: int) -> None:
+        """The task has at least this rank, and what it reads a higher one."""
+        if task.rank < rank:
+            task.rank = rank
+            for each in task.reads:
+                self._raise(each, rank + self._weight(task))
+
+    def _weight(self, task: _Task) -> int:
+        return 3 if not task.view or self._connection.is_table(task.view) else 1
+
+    def _next(self) -> _Task:
+        """The ready task that the most waits for."""
+        task = max(self._ready, key=lambda each: each.rank)
+        self._ready.remove(task)
+        return task
+
+    def _help(self, raw: DuckDBPyConnection) -> None:
+        while True:
+            with self._changed:
+                while not self._ready and not self._is_stopped:
+                    self._changed.wait()
+                if self._is_stopped:
+                    return
+                task = self._next()
+            self._run(task, raw)
+
+    def _wait_for(self, tasks: Iterable[_Task]) -> None:
+        """Runs what is ready until these tasks are done. Raises the error of one that failed."""
+        for wanted in tasks:
+            while True:
+                with self._changed:
+                    while not wanted.is_done and not self._ready:
+                        self._changed.wait()
+                    if wanted.is_done:
+                        break
+                    task = self._next()
+                self._run(task, self._connection.raw)
+            if wanted.error:
+                raise wanted.error
+
+    def _run(self, task: _Task, raw: DuckDBPyConnection) -> None:
+        """Takes a task that is ready one step further."""
+        error: BaseException | None = None
+        try:
+            if not task.is_begun:
+                query = self._connection.taken(task.view, raw)
+                with self._changed:
+                    self._read(task, query)
+                return
+            self._connection.make_macros(_words(task.query), raw)
+            if task.view:
+                raw.execute(self._connection.statement(task.view, task.query))
+            else:
+                assert task.cursor is not None
+                task.cursor.execute(task.query)
+        except BaseException as raised:
+            error = raised
+        with self._changed:
+            self._end(task, error)
+            self._changed.notify_all()
+
+    def _end(self, task: _Task, error: BaseException | None) -> None:
+        """The task is done; those that waited for it go on, or fail with it."""
+        if task.is_done:
+            return
+        task.is_done, task.error = True, error
+        for each in task.waiting:
+            each.missing -= 1
+            if error:
+                self._end(each, error)
+            elif not each.missing and not each.is_done:
+                self._ready.append(each)
+
+
+@cache
+def _words(sql: str) -> frozenset[str]:
     """The words of a statement, without those of comments at the end of a line."""
-    return set(re.findall(r"\w+", re.sub(r"--[^\n']*$", "", sql, flags=re.MULTILINE)))
+    return frozenset(re.findall(r"\w+", re.sub(r"--[^\n']*$", "", sql, flags=re.MULTILINE)))

@@ -127,8 +127,8 @@ def _open(
         if threads is not None:
             connection.execute(f"SET threads = {threads:d}")
             connection.execute(f"SET memory_limit = '{memory.setting(memory.limit_bytes(threads))}'")
-        traces = Traces(files, Connection(connection), temporary)
         is_report = not is_sealed and tables >= views.REPORT_TABLES
+        traces = Traces(files, Connection(connection, is_shared=is_report and threads is None), temporary)
         _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_report)
         if "syscall_name" in tables:
             connection.execute(set_machine(traces.connection, len(traces.files)))
@@ -220,7 +220,7 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
             raise TraceDamaged(file.path, "its column kind holds no text")
     _check_times(traces, files)
     for name, query in views.SELECTION_TABLES.items():
-        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+        connection.execute(f"CREATE {connection.kind} TABLE {name} AS {query}")
     simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
     tables |= catalogue.stored("always")
     connection.define(Views(dict(views.definitions(files)), tables, simpler, macros(selection)))

@@ -11,19 +11,23 @@
 --   ticks, cpu_s
 -- Order: none
 WITH called AS (
-    SELECT s.trace, s.native, c.library, c.image, c.symbol
-    FROM native_frames s JOIN native_frames c ON c.trace = s.trace AND c.native = s.callee AND NOT s.is_whole
+    SELECT trace, native, callee FROM native_frames WHERE callee IS NOT NULL AND NOT is_whole
+), by_stack AS ( -- twice as few as ticks, which saves half of the joins
+    SELECT trace, thread, stack, native, count(*) AS ticks, sum((user_ns + system_ns)::DOUBLE) AS cpu_ns
+    FROM cpu_rows, selection
+    WHERE native IS NOT NULL AND is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack)
+    GROUP BY trace, thread, stack, native
 ), by_thread AS (
-    SELECT trace, thread, location, library, image, symbol, count(*) AS ticks,
-        sum((user_ns + system_ns)::DOUBLE) AS cpu_ns
-    FROM cpu_rows c JOIN called USING (trace, native) LEFT JOIN started_stacks USING (trace, thread, stack)
-    LEFT JOIN (SELECT trace, stack, location FROM stack_owners) o
-        ON o.trace = c.trace AND o.stack = coalesce(started_on, c.stack), selection
-    WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, c.stack)
-    GROUP BY ALL
+    SELECT trace, thread, location, callee, sum(ticks) AS ticks, sum(cpu_ns) AS cpu_ns
+    FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack)
+        FROM by_stack LEFT JOIN started_stacks USING (trace, thread, stack))
+    JOIN called USING (trace, native)
+    LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
+    GROUP BY trace, thread, location, callee
 )
 SELECT trace, location, library, image, symbol, sum(ticks)::BIGINT AS ticks,
     sum(exact_s(cpu_ns * coalesce(scale, 1))) AS cpu_s
-FROM by_thread LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)
+FROM by_thread JOIN (SELECT trace, native AS callee, library, image, symbol FROM native_frames) USING (trace, callee)
+LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)
 ANTI JOIN library_threads USING (trace, thread)
 GROUP BY trace, location, library, image, symbol

@@ -8,7 +8,7 @@
 --   number: number of the function, as in user_locations
 -- Order: none
 WITH frames AS (
-    SELECT trace, stack, unnest(locations) AS location, generate_subscripts(locations, 1)::INTEGER AS depth FROM stacks
+    SELECT trace, stack, unnest(locations) AS location, generate_subscripts(locations, 1) AS depth FROM stacks
 )
-SELECT f.trace, stack, depth, location, number
+SELECT f.trace, stack, depth::INTEGER AS depth, location, number
 FROM frames f JOIN (SELECT trace, id, number FROM user_locations) l ON l.trace = f.trace AND l.id = f.location

@@ -1,0 +1,106 @@
+"""Views that are made when a statement names them, by one thread or by several: each once, after what it reads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from unittest.mock import patch
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scalene_trace.analyze.trace.connection import Connection, Views
+
+MACROS = {
+    "twice": "CREATE OR REPLACE TEMP MACRO twice(x) AS x * 2;",
+    "fourfold": "CREATE OR REPLACE TEMP MACRO fourfold(x) AS twice(twice(x));",
+}
+SLOW = "SELECT count(*) AS n FROM range(10_000_000_000) t(i), range(1_000) WHERE i % 7 = 3"
+
+
+@contextmanager
+def opened(views: Views, is_shared: bool, cores: int = 4) -> Iterator[Connection]:
+    with (
+        patch.object(os, "sched_getaffinity", lambda process: set(range(cores))),
+        closing(Connection(duckdb.connect(":memory:"), is_shared)) as connection,
+    ):
+        connection.define(views)
+        yield connection
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Views:
+    """Views that read any of those before them; some are tables, some empty, some have a simpler query."""
+    queries: dict[str, str] = {}
+    simpler: dict[str, tuple[str, str]] = {}
+    for number in range(draw(st.integers(1, 14))):
+        read = draw(st.lists(st.sampled_from(sorted(queries)), unique=True, max_size=3)) if queries else []
+        parts = [f"SELECT fourfold({number}) AS n", *(f"SELECT n + 1 FROM {name}" for name in read)]
+        query = f"SELECT n::BIGINT AS n FROM ({' UNION ALL '.join(parts)}) -- not view_{number + 1}"
+        queries[f"view_{number}"] = query + (" LIMIT 0" if draw(st.booleans()) else "")
+        if read and draw(st.booleans()):
+            simpler[f"view_{number}"] = (read[0], draw(st.sampled_from(read)))
+    queries = {name: query.replace(" LIMIT 0", "\nLIMIT 0") for name, query in queries.items()}
+    tables = frozenset(draw(st.sets(st.sampled_from(sorted(queries)))))
+    return Views(queries, tables, simpler, MACROS)
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.randoms(), st.integers(2, 6))
+def test_several_threads_make_what_one_makes(views: Views, random: object, cores: int) -> None:
+    statements = [f"SELECT list(n ORDER BY n), twice(1) FROM {name}" for name in views.queries]
+    with opened(views, is_shared=False) as one:
+        expected = {sql: one.execute(sql).fetchall() for sql in statements}
+    with opened(views, is_shared=True, cores=cores) as connection:
+        asked = random.sample(statements, len(statements))  # type: ignore[attr-defined]
+        connection.ahead(asked[: len(asked) // 2 + 1])
+        random.shuffle(asked)  # type: ignore[attr-defined]
+        assert {sql: connection.execute(sql).fetchall() for sql in asked} == expected
+        made = connection.raw.execute("SELECT table_name FROM information_schema.tables").fetchall()
+        assert {name for (name,) in made} == views.queries.keys()
+
+
+def test_answers_are_made_at_the_same_time() -> None:
+    meeting = threading.Barrier(2, timeout=20)
+    with opened(Views(), is_shared=True) as connection:
+        connection.raw.create_function("meet", lambda x: meeting.wait() + x, ["BIGINT"], "BIGINT", side_effects=True)  # type: ignore[list-item]
+        statements = ["SELECT meet(0) >= 0", "SELECT meet(0) < 2"]
+        connection.ahead(statements)
+        assert [connection.execute(sql).fetchall() for sql in statements] == [[(True,)], [(True,)]]
+
+
+def test_an_error_comes_with_the_answers_that_need_the_view_and_with_no_other() -> None:
+    queries = {"bad": "SELECT error('no') AS n", "over": "SELECT n FROM bad", "good": "SELECT 1 AS n"}
+    with opened(Views(queries, frozenset(queries)), is_shared=True) as connection:
+        statements = ["SELECT n FROM over", "SELECT n FROM bad", "SELECT n FROM good", "SELECT nothing"]
+        connection.ahead(statements)
+        assert connection.execute(statements[2]).fetchall() == [(1,)]
+        for sql in (*statements[:2], "SELECT n + 1 FROM over"):
+            with pytest.raises(duckdb.Error, match="no"):
+                connection.execute(sql)
+        with pytest.raises(duckdb.BinderException):
+            connection.execute(statements[3])
+
+
+@pytest.mark.parametrize("is_view", [True, False])
+def test_closing_ends_what_nobody_waits_for(is_view: bool) -> None:
+    views = Views({"slow": SLOW}, frozenset({"slow"}))
+    with opened(views, is_shared=True) as connection:
+        connection.ahead(["SELECT n FROM slow" if is_view else SLOW, "SELECT 1"])
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+        time.sleep(0.2)
+        start = time.monotonic()
+    assert time.monotonic() - start < 20
+    assert threading.active_count() == 1
+
+
+def test_a_connection_of_its_own_answers_when_asked() -> None:
+    with opened(Views({"seen": "SELECT 1 AS n"}), is_shared=False) as connection:
+        connection.ahead(["SELECT n FROM seen"])
+        assert connection.raw.execute("SELECT count(*) FROM information_schema.tables").fetchall() == [(0,)]
+        assert connection.execute("SELECT n FROM seen").fetchall() == [(1,)]
