@@ -69,6 +69,7 @@ def made_by() -> str:
 def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
     """The entry of the one opened trace, with at most ``most`` time bins; without what the report says of it."""
     connection, trace = traces.connection, info.trace_info(traces)
+    connection.ahead(map(queries.body, ("thread_list", "process_list")))
     bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection), most)
     lines = texts.sampled_lines(figures.calls.locations)
     user_files = _user_files(connection)
@@ -128,6 +129,7 @@ def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int], most
 
 def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
     connection = traces.connection
+    connection.ahead(map(queries.body, series.BINNED), bins.parameters)
     memory, peaks_ns = _memory(connection, trace, bins)
     by_stack, by_thread = series.cpu_and_wait_figures(connection, bins)
     by_stack.append(series.memory_figures(connection, bins))

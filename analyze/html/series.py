@@ -26,6 +26,8 @@ MAX_THREADS = 500
 CPU = ("python_us", "native_us", "unclassified_us", "system_us", "gc_us")
 WAITS = ("sleep_us", "disk_us", "runnable_us", "gil_us")
 MEMORY = ("growth_bytes", "copy_bytes")
+#: The queries of these three, which every page asks.
+TICKS_BINNED, WAITS_BINNED, MEMORY_BINNED = BINNED = ("binned_ticks", "binned_waits", "binned_memory")
 ALLOCATIONS = ("alloc_bytes", "unlived_bytes", "gone_bytes", "kept_bytes")
 
 Reals = npt.NDArray[np.float64]
@@ -91,7 +93,7 @@ class Index:
 def cpu_and_wait_figures(connection: Connection, bins: Bins) -> tuple[list[BinnedFigures], list[BinnedFigures]]:
     """CPU and waiting time by stack, and by thread."""
     by_stack, by_thread = [], []
-    for name, figures in (("binned_ticks", CPU), ("binned_waits", WAITS)):
+    for name, figures in ((TICKS_BINNED, CPU), (WAITS_BINNED, WAITS)):
         columns = _columns(connection, name, **bins.parameters)
         is_thread = columns["is_thread"].astype(bool)
         if "called_native" in columns:
@@ -108,7 +110,7 @@ def _with_native(stack: Numbers, native: Numbers) -> Numbers:
 
 def memory_figures(connection: Connection, bins: Bins) -> BinnedFigures:
     """Growth and copied bytes by stack."""
-    return read_figures(connection, "binned_memory", MEMORY, bins)
+    return read_figures(connection, MEMORY_BINNED, MEMORY, bins)
 
 
 def read_figures(connection: Connection, name: str, figures: Iterable[str], bins: Bins) -> BinnedFigures:

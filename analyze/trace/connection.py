@@ -69,16 +69,17 @@ class Connection:
         """Other queries for views that are not made yet."""
         self._queries |= queries
 
-    def ahead(self, statements: Iterable[str]) -> None:
-        """Begins to answer ``statements``, which ``execute`` is going to be asked without parameters, once each, in any
-        order. Raises nothing: an error comes with the answer. Does nothing if the connection is not shared."""
+    def ahead(self, statements: Iterable[str], parameters: object = None) -> None:
+        """Begins to answer ``statements``, which ``execute`` is going to be asked with the same parameters, once each, in
+        any order. Raises nothing: an error comes with the answer. Does nothing if the connection is not shared."""
         at_once = min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE)
-        if self._is_shared and at_once > 1 and self._ahead is None:
-            self._ahead = _Ahead(self, statements, at_once - 1)
+        if self._is_shared and at_once > 1:
+            self._ahead = self._ahead or _Ahead(self, at_once - 1)
+            self._ahead.add(statements, parameters)
 
     def execute(self, sql: str, parameters: object = None) -> DuckDBPyConnection:
         """Runs a statement; makes the views and macros that it names first. Raises what DuckDB raises."""
-        if self._ahead is not None and parameters is None and (answer := self._ahead.answer(sql)):
+        if self._ahead is not None and (answer := self._ahead.answer(sql, parameters)):
             return answer
         self.make(_words(sql))
         return self.raw.execute(sql, parameters)
@@ -169,6 +170,7 @@ class _Task:
 
     view: str
     query: str
+    parameters: object = None
     cursor: DuckDBPyConnection | None = None
     rank: int = 0
     missing: int = 0
@@ -182,24 +184,29 @@ class _Task:
 class _Ahead:
     """Makes views and answers of a shared connection: ``helpers`` threads, and the caller's while it waits."""
 
-    def __init__(self, connection: Connection, statements: Iterable[str], helpers: int) -> None:
+    def __init__(self, connection: Connection, helpers: int) -> None:
         self._connection = connection
         self._changed = threading.Condition()
         self._ready: list[_Task] = []
         self._views: dict[str, _Task] = {}
+        self._answers: dict[tuple[str, str], _Task] = {}
         self._is_stopped = False
-        with self._changed:
-            self._answers = {sql: _Task("", sql, connection.raw.cursor()) for sql in statements}
-            for task in self._answers.values():
-                self._begin(task)
         self._cursors = [connection.raw.cursor() for _ in range(helpers)]
         self._threads = [threading.Thread(target=self._help, args=(each,), daemon=True) for each in self._cursors]
         for thread in self._threads:
             thread.start()
 
-    def answer(self, sql: str) -> DuckDBPyConnection | None:
+    def add(self, statements: Iterable[str], parameters: object) -> None:
+        """Begins to answer the statements."""
+        tasks = [_Task("", sql, parameters, self._connection.raw.cursor()) for sql in statements]
+        with self._changed:
+            for task in tasks:
+                self._answers[_asked(task.query, parameters)] = task
+                self._begin(task)
+
+    def answer(self, sql: str, parameters: object) -> DuckDBPyConnection | None:
         """The answer of one of the statements, when it is there; None if it is none of them."""
-        task = self._answers.pop(sql, None)
+        task = self._answers.pop(_asked(sql, parameters), None)
         if task is None:
             return None
         self._wait_for([task])
@@ -320,7 +327,7 @@ class _Ahead:
                 raw.execute(self._connection.statement(task.view, task.query))
             else:
                 assert task.cursor is not None
-                task.cursor.execute(task.query)
+                task.cursor.execute(task.query, task.parameters)
         except BaseException as raised:
             error = raised
         with self._changed:
@@ -338,6 +345,10 @@ class _Ahead:
                 self._end(each, error)
             elif not each.missing and not each.is_done:
                 self._ready.append(each)
+
+
+def _asked(sql: str, parameters: object) -> tuple[str, str]:
+    return sql, repr(parameters)
 
 
 @cache

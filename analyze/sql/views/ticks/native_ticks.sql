@@ -9,12 +9,13 @@
 --   address [bytes]: ELF virtual address in the module, as in cpu_ticks; NULL = the trace has no symbols of the module
 --   ticks, user_ns
 -- Order: none
-SELECT trace, thread, location, is_native, module, if(is_named, address, NULL) AS address, count(*) AS ticks,
+SELECT trace, thread, location, is_native, if(is_asked, module, NULL) AS module,
+    if(is_asked AND is_named, address, NULL) AS address, count(*) AS ticks,
     coalesce(sum(user_ns), 0)::DOUBLE AS user_ns
-FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack), stack AS own_stack
-    FROM classified_ticks LEFT JOIN started_stacks USING (trace, thread, stack))
+FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack), stack AS own_stack,
+        is_native OR is_unclassified AS is_asked
+    FROM classified_ticks LEFT JOIN started_stacks USING (trace, thread, stack) WHERE is_open)
 LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
-WHERE (is_native OR is_unclassified) AND is_selected(selection, t_ns, process, thread)
-    AND has_labels(trace, own_stack)
-GROUP BY ALL
+WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
+GROUP BY ALL HAVING bool_or(is_asked) -- in WHERE, the class of each tick would be computed twice

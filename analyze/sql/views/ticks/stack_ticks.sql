@@ -16,10 +16,10 @@
 -- Order: none
 SELECT trace, process, thread, coalesce(started_on, stack) AS stack,
     is_selected(selection, t_ns, process, thread) AND has_labels(trace, stack) AS is_selected,
-    count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed,
+    count(*) AS ticks, count(nullif(cpu_ns, 0)) AS weighed,
     coalesce(sum(user_ns::DOUBLE), 0) AS user_ns, coalesce(sum(system_ns::DOUBLE), 0) AS system_ns,
-    coalesce(sum((user_ns + system_ns)::DOUBLE) FILTER (gc), 0) AS gc_ns,
-    bool_or(has_python IS DISTINCT FROM false) AS has_python,
-    262144 * coalesce(sum(round((user_ns + system_ns)::DOUBLE ** 2 / 262144)), 0) AS squares_ns2
-FROM cpu_rows LEFT JOIN started_stacks USING (trace, thread, stack), selection
+    coalesce(sum(if(gc, cpu_ns, 0)), 0) AS gc_ns, bool_or(has_python IS DISTINCT FROM false) AS has_python,
+    262144 * coalesce(sum(round(cpu_ns * cpu_ns / 262144)), 0) AS squares_ns2
+FROM (SELECT *, (user_ns + system_ns)::DOUBLE AS cpu_ns FROM cpu_rows)
+LEFT JOIN started_stacks USING (trace, thread, stack), selection
 GROUP BY ALL
