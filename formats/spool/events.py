@@ -49,18 +49,25 @@ class Watched:
 
 def _events_in(slots: Slots) -> int:
     """About how many records of events there are."""
-    heads = slots[:, :4].copy().view("<u4").ravel()
-    return sum(int(np.count_nonzero(heads == head)) for head in _HEADS)
+    return _count(slots[:, :4].copy().view("<u4"), _HEADS)
+
+
+def _count(heads: npt.NDArray[np.unsignedinteger], wanted: Iterable[int]) -> int:
+    return sum(int(np.count_nonzero(heads == head)) for head in wanted)
 
 
 def records_in(slots: Slots) -> int:
     """About how many slots the records take that are in these slots, or that these stand for."""
-    brief = int((slots[:, 0] == _C["RECORD_BRIEF"]).sum())
-    return len(slots) + brief + _events_in(slots) * EVENTS_SLOTS * 3
+    heads = slots[:, :4].copy().view("<u4")
+    brief = _count(heads.view(np.uint8)[:, 0], [_C["RECORD_BRIEF"]])
+    return len(slots) + brief + _count(heads, _HEADS) * EVENTS_SLOTS * 3
 
 
 def slots_of(slots: Slots, found: Rows) -> Slots:
     """The records of events that begin in the slots ``found`` of a chunk: uint8[n, EVENTS_SLOTS, 64]."""
+    first, count = int(found[0]), len(found) * EVENTS_SLOTS
+    if int(found[-1]) + EVENTS_SLOTS == first + count:  # one after the other: nothing to copy
+        return slots[first : first + count].reshape(-1, EVENTS_SLOTS, slots.shape[1])
     rows: Slots = slots[found[:, None] + np.arange(EVENTS_SLOTS)]
     return rows
 
@@ -70,13 +77,20 @@ def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False)
     finished record. ``rows``: records of events; ``process``: of each; ``briefly``: instead, alloc records with all stacks,
     threads, times and counts of collections that occur, without anything else."""
     heads = rows[:, 0].copy().view(struct_dtype("record_events")).ravel()
-    events = rows[:, 1:].reshape(len(rows), -1).view(_event())
+    # as bytes: numpy copies events field by field
+    events = np.ascontiguousarray(rows[:, 1:]).reshape(len(rows), -1).view(_event())
     filled = (events["kind"] != 0) & (events["value"] != 0)
-    written = np.logical_and.accumulate(filled, axis=1)
-    is_finished = heads["head"] & 0xFFFF == _C["RECORD_EVENTS"]
-    lost = int(np.count_nonzero((filled & ~written)[is_finished]))
-    record = np.repeat(np.arange(len(rows)), np.count_nonzero(written, axis=1))
-    events = rows_of(events.ravel(), np.flatnonzero(written))
+    counts, lost = np.count_nonzero(filled, axis=1), 0
+    record = np.repeat(np.arange(len(rows)), counts)
+    if len(record) < events.size:
+        partial = np.flatnonzero(counts < events.shape[1])
+        written = np.logical_and.accumulate(filled[partial], axis=1)
+        is_finished = heads["head"][partial] & 0xFFFF == _C["RECORD_EVENTS"]
+        lost = int(np.count_nonzero((filled[partial] & ~written)[is_finished]))
+        filled[partial] = written
+        record = np.repeat(np.arange(len(rows)), np.count_nonzero(filled, axis=1))
+        events = rows_of(events.ravel(), np.flatnonzero(filled))
+    events = events.ravel()
     kinds = events["kind"]
     is_large = kinds == _C["EVENT_ALLOC_LARGE"]
     large_count = np.count_nonzero(is_large)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -330,6 +331,13 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
     starts, long_starts, damaged = _record_starts(heads)
     reading.damaged += damaged
     kinds = heads & 0xFFFF
+    of_kind = kinds[long_starts]
+    is_events = (of_kind == KINDS[0]) | (of_kind == KINDS[1])  # a tenth of the time of np.isin
+    events = long_starts[is_events & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
+    if len(events):
+        reading.events.append((slots_of(slots, events), np.full(len(events), process, np.int32)))
+        if len(events) == np.count_nonzero(starts):
+            return  # nothing else, as in most chunks of exact mode
     brief = np.flatnonzero(starts & (kinds == _C["RECORD_BRIEF"]))
     if len(brief):
         writer = np.full(len(brief), process, np.int32)
@@ -340,11 +348,6 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
         if short in _BULK_KINDS:
             found = np.flatnonzero(starts & (kinds == number))
             reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
-    of_kind = kinds[long_starts]
-    is_events = (of_kind == KINDS[0]) | (of_kind == KINDS[1])  # a tenth of the time of np.isin
-    events = long_starts[is_events & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
-    if len(events):
-        reading.events.append((slots_of(slots, events), np.full(len(events), process, np.int32)))
     present = set(of_kind.tolist())
     for name in _PAYLOAD_KINDS:
         if _numbers()[name] not in present:
@@ -389,23 +392,28 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
     """For each slot whether a record begins there, the slots of records that may have a payload, and the number of damaged
     records."""
     kinds, counts = heads & 0xFFFF, heads >> 16
-    starts, inside = counts > 0, np.zeros(len(heads), np.bool_)
-    end, cut, long_starts = 0, 0, []
+    starts, end, cut = counts > 0, 0, 0
     known, has_payload = _known()
-    for at in np.flatnonzero(starts & ((counts > 1) | has_payload[kinds])).tolist():
-        if at < end:
-            continue
-        end = at + int(counts[at])
-        inside[at + 1 : end] = True
-        if end > len(heads):
-            starts[at] = False
-            cut += 1
-        elif kinds[at]:
-            long_starts.append(at)
+    candidates = np.flatnonzero(starts & ((counts > 1) | has_payload[kinds])).tolist()
+    sizes, found, place = counts.tolist(), list[int](), 0
+    while place < len(candidates):  # what is inside a record may look like the head of one
+        found.append(at := candidates[place])
+        end = at + sizes[at]
+        place = bisect_left(candidates, end, place + 1)
+    long_starts = np.array(found, np.int64)
+    # +1 where the inside of a record begins, -1 behind it
+    edges = np.zeros(max(len(heads), end) + 2, np.int8)
+    edges[long_starts + 1] += 1
+    edges[long_starts + counts[long_starts]] -= 1
+    inside = np.cumsum(edges, dtype=np.int8)[: len(heads)].view(np.bool_)
+    if end > len(heads):
+        starts[found.pop()] = False
+        cut = 1
+    long_starts = long_starts[: len(found)]
     starts &= ~inside
     damaged = cut + int(np.count_nonzero((counts == 0) & (kinds != 0) & ~inside))
     unknown = starts & ~known[kinds]
-    return starts & ~unknown, np.array(long_starts, np.int64), damaged + int(np.count_nonzero(unknown))
+    return starts & ~unknown, long_starts[kinds[long_starts] != 0], damaged + int(np.count_nonzero(unknown))
 
 
 def _bulk(name: str, parts: list[tuple[Slots, npt.NDArray[np.int32]]]) -> Bulk:

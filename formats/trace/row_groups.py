@@ -8,6 +8,7 @@ Long source texts are a row group of their own at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,12 @@ def _texts_of(values: Coded, wanted: pa.DataType) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if offsets[-1] > _MOST_TEXT_BYTES:
         raise ValueError(f"texts of {offsets[-1]} bytes in one column")
-    data = b"".join(np.array([*texts, b""], object)[codes])
+    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
+    if len(starts) < len(codes) // 4:  # most texts are that of the row before
+        runs = np.diff(np.append(starts, len(codes)))
+        data = b"".join(map(mul, np.array([*texts, b""], object)[codes[starts]], runs.tolist()))
+    else:
+        data = b"".join(np.array([*texts, b""], object)[codes])
     valid = pa.py_buffer(np.packbits(codes >= 0, bitorder="little"))
     buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(wanted, len(codes), buffers)
