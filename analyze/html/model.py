@@ -69,7 +69,7 @@ def made_by() -> str:
 def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
     """The entry of the one opened trace, with at most ``most`` time bins; without what the report says of it."""
     connection, trace = traces.connection, info.trace_info(traces)
-    connection.ahead(map(queries.body, ("thread_list", "process_list")))
+    queries.ahead(connection, "thread_list", "process_list")
     bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection), most)
     lines = texts.sampled_lines(figures.calls.locations)
     user_files = _user_files(connection)
@@ -129,7 +129,7 @@ def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int], most
 
 def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
     connection = traces.connection
-    connection.ahead(map(queries.body, series.BINNED), bins.parameters)
+    queries.ahead(connection, *series.BINNED, **bins.parameters)
     memory, peaks_ns = _memory(connection, trace, bins)
     by_stack, by_thread = series.cpu_and_wait_figures(connection, bins)
     by_stack.append(series.memory_figures(connection, bins))
@@ -152,8 +152,8 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], series.Index]:
     """Rows of the threads with the most time, one row for all others, and the index of a thread's row by its id."""
     by_time = sorted(infos, key=lambda each: -((each.cpu_s or 0) + (each.wait_s or 0)))
     shown = by_time[: series.MAX_THREADS]
-    ids = np.array([each.thread for each in shown], np.int64)
-    index = series.Index.of_pairs(ids, np.arange(len(ids)))
+    places = {each.thread: place for place, each in enumerate(shown) if each.thread is not None}
+    index = series.Index.of_pairs(np.array([*places], np.int64), np.array([*places.values()], np.int64))
     names = ("process", "thread", "tid", "name", "start_s", "end_s")
     rows: list[Json] = [{name: getattr(each, name) for name in names} | {"name": each.shown_name} for each in shown]
     if len(by_time) > series.MAX_THREADS:

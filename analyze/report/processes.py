@@ -8,8 +8,9 @@ from typing import Any
 
 from ..results.base import Table, sorted_rows
 from ..results.trace import ProcessInfo, TraceInfo
+from ..trace import queries
 from ..trace.info import process_infos, trace_info
-from ..trace.traces import open_traces
+from ..trace.traces import REPORT_TABLES, open_traces
 
 
 def build_processes(
@@ -23,7 +24,8 @@ def build_processes(
     infos: list[TraceInfo] = []
     rows: list[ProcessInfo] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path]) as traces:
+        with open_traces([path], None, REPORT_TABLES) as traces:
+            queries.ahead(traces.connection, "process_list", "loss_list")
             infos.append(trace_info(traces))
             rows += process_infos(traces, index)
     wanted = [row for row in rows if not processes or row.process in processes]

@@ -13,7 +13,7 @@ from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
-from ..trace.traces import Traces, open_traces
+from ..trace.traces import REPORT_TABLES, Traces, open_traces
 
 CLASSES = tuple(f"{name}_s" for name in WAIT_WORDS)
 _CPU = ("python_s", "native_s", "unclassified_s", "system_s")
@@ -56,7 +56,8 @@ def build_threads(
     infos: list[TraceInfo] = []
     found: list[ThreadInfo] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path], selection) as traces:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
+            queries.ahead(traces.connection, "thread_list", "loss_list")
             infos.append(trace_info(traces))
             found += thread_infos(traces, infos[-1], index)
     found = sorted_rows(found, sort) if sort else found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..results.trace import Info, Loss, MarkInfo, ProcessInfo, TraceInfo
 from . import queries
-from .traces import TraceFile, Traces, open_traces
+from .traces import REPORT_TABLES, TraceFile, Traces, open_traces
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -57,7 +57,8 @@ def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
     rows: list[ProcessInfo] = []
     marks: list[MarkInfo] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path]) as traces:
+        with open_traces([path], None, REPORT_TABLES) as traces:
+            queries.ahead(traces.connection, "process_list", "mark_list", "loss_list")
             found = {"size_bytes": path.stat().st_size, "settings": settings(traces.connection)}
             described.append(vars(trace_info(traces)) | found)
             rows += process_infos(traces, index)

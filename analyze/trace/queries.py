@@ -99,6 +99,11 @@ def rows(connection: Connection, name: str, **parameters: Any) -> list[dict[str,
     return dicts(connection.execute(body(name), parameters or None))
 
 
+def ahead(connection: Connection, *names: str, **parameters: Any) -> None:
+    """Begins to answer these queries, which the caller is going to run (:meth:`.connection.Connection.ahead`)."""
+    connection.ahead(map(body, names), parameters or None)
+
+
 def dicts(cursor: DuckDBPyConnection) -> list[dict[str, Any]]:
     """The rows of an answer by column name."""
     names = [column[0] for column in cursor.description or ()]

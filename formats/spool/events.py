@@ -78,19 +78,18 @@ def unfolded(rows: Slots, process: npt.NDArray[np.int32], briefly: bool = False)
     threads, times and counts of collections that occur, without anything else."""
     heads = rows[:, 0].copy().view(struct_dtype("record_events")).ravel()
     # as bytes: numpy copies events field by field
-    events = np.ascontiguousarray(rows[:, 1:]).reshape(len(rows), -1).view(_event())
-    filled = (events["kind"] != 0) & (events["value"] != 0)
+    all_events = np.ascontiguousarray(rows[:, 1:]).reshape(len(rows), -1).view(_event())
+    events, filled = all_events.ravel(), (all_events["kind"] != 0) & (all_events["value"] != 0)
     counts, lost = np.count_nonzero(filled, axis=1), 0
     record = np.repeat(np.arange(len(rows)), counts)
-    if len(record) < events.size:
-        partial = np.flatnonzero(counts < events.shape[1])
+    if len(record) < len(events):
+        partial = np.flatnonzero(counts < all_events.shape[1])
         written = np.logical_and.accumulate(filled[partial], axis=1)
         is_finished = heads["head"][partial] & 0xFFFF == _C["RECORD_EVENTS"]
         lost = int(np.count_nonzero((filled[partial] & ~written)[is_finished]))
         filled[partial] = written
         record = np.repeat(np.arange(len(rows)), np.count_nonzero(filled, axis=1))
-        events = rows_of(events.ravel(), np.flatnonzero(filled))
-    events = events.ravel()
+        events = rows_of(events, np.flatnonzero(filled))
     kinds = events["kind"]
     is_large = kinds == _C["EVENT_ALLOC_LARGE"]
     large_count = np.count_nonzero(is_large)
