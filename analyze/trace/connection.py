@@ -158,9 +158,11 @@ class Connection:
         return f"CREATE {self.kind} {'TABLE' if self.is_table(name) else 'VIEW'} {name} AS {query}"
 
     def close(self) -> None:
-        if self._ahead is not None:
-            self._ahead.stop()
-        self.raw.close()
+        try:
+            if self._ahead is not None:
+                self._ahead.stop()
+        finally:
+            self.raw.close()
 
 
 @dataclass(eq=False)
@@ -194,29 +196,37 @@ class _Ahead:
         self._cursors = [connection.raw.cursor() for _ in range(helpers)]
         self._threads = [threading.Thread(target=self._help, args=(each,), daemon=True) for each in self._cursors]
         for thread in self._threads:
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # the system allows no more threads: those that there are do all of it
+                break
 
     def add(self, statements: Iterable[str], parameters: object) -> None:
         """Begins to answer the statements."""
         tasks = [_Task("", sql, parameters, self._connection.raw.cursor()) for sql in statements]
         with self._changed:
             for task in tasks:
+                if _asked(task.query, parameters) in self._answers:
+                    continue
                 self._answers[_asked(task.query, parameters)] = task
                 self._begin(task)
 
     def answer(self, sql: str, parameters: object) -> DuckDBPyConnection | None:
         """The answer of one of the statements, when it is there; None if it is none of them."""
-        task = self._answers.pop(_asked(sql, parameters), None)
-        if task is None:
+        asked = _asked(sql, parameters)
+        if (task := self._answers.get(asked)) is None:
             return None
-        self._wait_for([task])
+        try:
+            self._wait_for([task])
+        finally:
+            if task.is_done:  # else the caller was interrupted, and stop() has to end the statement
+                del self._answers[asked]
         return task.cursor
 
     def make(self, names: Iterable[str]) -> None:
         """Makes the views that are not there yet."""
         with self._changed:
             tasks = self._tasks_of(names, 0)
-            self._changed.notify_all()
         self._wait_for(tasks)
 
     def stop(self) -> None:
@@ -332,19 +342,26 @@ class _Ahead:
             error = raised
         with self._changed:
             self._end(task, error)
-            self._changed.notify_all()
+        if error is not None and is_interrupt(error):  # of the caller, whatever it waits for
+            raise error
 
     def _end(self, task: _Task, error: BaseException | None) -> None:
         """The task is done; those that waited for it go on, or fail with it."""
         if task.is_done:
             return
         task.is_done, task.error = True, error
+        self._changed.notify_all()
         for each in task.waiting:
             each.missing -= 1
             if error:
                 self._end(each, error)
             elif not each.missing and not each.is_done:
                 self._ready.append(each)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether somebody pressed Ctrl-C, which DuckDB reports as an error without a class of its own."""
+    return isinstance(error, KeyboardInterrupt) or (type(error) is RuntimeError and str(error) == "Query interrupted")
 
 
 def _asked(sql: str, parameters: object) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from ...formats.identity import identity_of
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
 from . import catalogue, contents, memory, views
-from .connection import Connection, Views
+from .connection import Connection, Views, is_interrupt
 from .damage import damage, read_records
 from .selection import Selection, labels_filled, macros
 from .sql_text import literal
@@ -71,8 +71,10 @@ class Traces:
         return [literal(_names(file.path, self.temporary, index)[1]) for index, file in enumerate(self.files)]
 
     def close(self) -> None:
-        self.connection.close()
-        shutil.rmtree(self.temporary, ignore_errors=True)
+        try:
+            self.connection.close()
+        finally:
+            shutil.rmtree(self.temporary, ignore_errors=True)
 
     def __enter__(self) -> Traces:
         return self
@@ -81,6 +83,7 @@ class Traces:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            self.connection.close()  # now: its threads would go on reading beside the search for the cause
             if error is not None:
                 _raise_cause(self.files, self.temporary, error)
             else:
@@ -154,10 +157,12 @@ def _check_unchanged(files: Sequence[TraceFile]) -> None:
 
 
 def _raise_cause(files: Sequence[TraceFile], temporary: Path, error: BaseException) -> None:
-    """Raises what the user should know of ``error``: that a file changed, that memory is exhausted, or which file is damaged.
-    Returns if it was none of these."""
+    """Raises what the user should know of ``error``: an interrupt, that a file changed, that memory is exhausted, or which file
+    is damaged. Returns if it was none of these."""
     import duckdb
 
+    if is_interrupt(error):
+        raise KeyboardInterrupt from error
     if isinstance(error, (duckdb.Error, RuntimeError, UnicodeDecodeError)):
         _check_unchanged(files)
     if isinstance(error, duckdb.OutOfMemoryException):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.trace.connection import Connection, Views
+from scalene_trace.analyze.trace.connection import Connection, Views, is_interrupt
 
 MACROS = {
     "twice": "CREATE OR REPLACE TEMP MACRO twice(x) AS x * 2;",
     "fourfold": "CREATE OR REPLACE TEMP MACRO fourfold(x) AS twice(twice(x));",
 }
 SLOW = "SELECT count(*) AS n FROM range(10_000_000_000) t(i), range(1_000) WHERE i % 7 = 3"
+LONG = "SELECT count(*) AS n FROM range(12_000_000_000) t(i) WHERE i % 7 = 3"  # a quarter of a minute or more
 
 
 @contextmanager
@@ -103,6 +105,72 @@ def test_closing_ends_what_nobody_waits_for(is_view: bool) -> None:
         time.sleep(0.2)
         start = time.monotonic()
     assert time.monotonic() - start < 20
+    assert threading.active_count() == 1
+
+
+def test_an_error_wakes_who_waits_for_a_view_that_reads_it() -> None:
+    release = threading.Event()
+    queries = {"bad": "SELECT error('no') AS n", "held": "SELECT hold(1) AS n", "other": "SELECT 2 AS n"}
+    names = [f"over_{number}" for number in range(8)]
+    views = Views(
+        queries | dict.fromkeys(names, "SELECT n FROM bad UNION ALL SELECT n FROM held"),
+        frozenset({"bad", "held"}),
+        dict.fromkeys(names, ("held", "other")),
+    )
+    with opened(views, is_shared=True, cores=2) as connection:
+        connection.raw.create_function("hold", lambda x: release.wait() and x, ["BIGINT"], "BIGINT", side_effects=True)  # type: ignore[list-item]
+        with pytest.raises(duckdb.Error, match="no"):
+            connection.ahead(["SELECT n FROM bad"])
+            connection.execute("SELECT n FROM bad")
+        found: list[str] = []
+
+        def wait() -> None:
+            for name in names:
+                with pytest.raises(duckdb.Error, match="no"):
+                    connection.execute(f"SELECT n FROM {name}")
+                found.append(name)
+
+        connection.ahead(f"SELECT n FROM {name}" for name in names)
+        waiting = threading.Thread(target=wait, daemon=True)
+        time.sleep(0.2)  # the other thread is held
+        waiting.start()
+        time.sleep(0.2)
+        release.set()
+        waiting.join(20)
+        assert found == names
+
+
+@pytest.mark.parametrize("statements", [[LONG], [LONG, f"{LONG} AND i > 1"]])
+def test_an_interrupt_ends_what_the_caller_waits_for(statements: list[str]) -> None:
+    with opened(Views(), is_shared=True, cores=2) as connection:
+        connection.raw.execute("SET threads = 1")
+        connection.ahead(statements)
+        time.sleep(0.2)  # the other thread has taken the first; the caller takes the second one
+        start = time.monotonic()
+        interrupt = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        interrupt.start()
+        with pytest.raises((KeyboardInterrupt, RuntimeError)) as raised:
+            connection.execute(statements[0])
+        assert is_interrupt(raised.value)
+    assert time.monotonic() - start < 8
+    assert threading.active_count() == 1
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_the_threads_that_may_be_started_do_it_all(allowed: int) -> None:
+    start, started = threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        if len(started) == allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    views = Views({"below": "SELECT 1 AS n", "seen": "SELECT n + 1 AS n FROM below"})
+    with patch.object(threading.Thread, "start", limited), opened(views, is_shared=True) as connection:
+        connection.ahead(["SELECT n FROM seen", "SELECT n FROM below"])
+        assert connection.execute("SELECT n FROM below").fetchall() == [(1,)]
+        assert connection.execute("SELECT n FROM seen").fetchall() == [(2,)]
     assert threading.active_count() == 1
 
 

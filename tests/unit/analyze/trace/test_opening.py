@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +74,12 @@ def test_a_statement_of_ours_that_cannot_be_bound_is_not_damage(
     monkeypatch.setattr(queries, "body", lambda name: "SELECT 1 AS x WHERE y" if name == "thread_list" else body(name))
     assert command.run(["threads", str(path)]) == command.EXIT_BUG
     assert "damaged" not in capsys.readouterr().err
+
+
+def test_an_interrupted_statement_is_no_damage_and_no_bug(three: list[Path]) -> None:
+    long = "SELECT count(*) FROM range(100_000_000_000) t(i) WHERE i % 7 = 3"
+    interrupt = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), open_traces(three[:1]) as opened:
+        interrupt.start()
+        opened.connection.execute(long)
+    assert not opened.temporary.exists()
