@@ -9,7 +9,7 @@
 --   address [bytes]: ELF virtual address in the module, as in cpu_ticks; NULL = the trace has no symbols of the module
 --   ticks, user_ns
 -- Order: none
-SELECT trace, thread, location, is_native, if(is_asked, module, NULL) AS module,
+SELECT trace, thread, location, if(is_asked, is_native, NULL) AS is_native, if(is_asked, module, NULL) AS module,
     if(is_asked AND is_named, address, NULL) AS address, count(*) AS ticks,
     coalesce(sum(user_ns), 0)::DOUBLE AS user_ns
 FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack), stack AS own_stack,

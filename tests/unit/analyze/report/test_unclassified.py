@@ -144,3 +144,15 @@ def test_rounding_leaves_nothing_of_it_to_python(tmp_path: Path) -> None:
         path = trace(tmp_path / "t.parquet", python=0, native=7, unclassified=16, user_ns=9_999_991, cpu_ns=exact_ns)
         (line,) = build_report([path], WHOLE).lines
         assert line.python_s == 0 and line.cpu_s == line.native_s + line.unclassified_s, exact_ns  # type: ignore[operator]
+
+
+def test_it_has_no_other_ticks_where_the_module_is_unknown(tmp_path: Path) -> None:
+    """Neither those in the bytecode loop, nor those whose opcode and call have to be looked at."""
+    builder = TraceBuilder()
+    thread = builder.thread(process := builder.process(end_ns=SECOND), 600 * MS)
+    stack = builder.stack((APP, "main", 1, 2))
+    facts = [{"opcode": None}, {"pc_class": "interpreter", "opcode": "CALL"}, {"pc_class": "unread"}, OPEN, {}, {}]
+    for number in range(60):
+        builder.tick(number * 10 * MS, process, thread, stack, **facts[number % 6])
+    totals = build_report([builder.write(tmp_path / "t.parquet")], WHOLE).totals
+    assert (totals.unclassified_s, totals.python_s) == pytest.approx((0.2, 0.4))
