@@ -24,6 +24,9 @@ from .rule import Key, Row, Rule, kept_bytes, laplace, live_curve, read_rule, sp
 if TYPE_CHECKING:
     from ..trace.connection import Connection
 
+#: The question whether any line may leak, which is asked first.
+CANDIDATES = "SELECT count(*) FROM leak_candidates"
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -73,7 +76,7 @@ def build_leaks(
 def find_leaks(connection: Connection) -> dict[int, dict[Key, Grown]]:
     """The leaks by (file, line) of each opened trace that has any; traces count from 1."""
     found: dict[int, dict[Key, list[Row]]] = {}
-    if connection.execute("SELECT count(*) FROM leak_candidates").fetchall() == [(0,)]:
+    if connection.execute(CANDIDATES).fetchall() == [(0,)]:
         return {}
     rule = read_rule(connection)
     for (trace, *key), rows in split(queries.rows(connection, "leak_cells"), ("trace", "file", "line")).items():

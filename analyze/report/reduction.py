@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import TraceDamaged
 from ...formats.units import UnitError, parse_size
-from ..leaks.leaks import Grown, find_leaks
+from ..leaks.leaks import CANDIDATES, Grown, find_leaks
 from ..results.trace import TraceInfo
 from ..results.trend import Point, reduce_points, steps
 from ..trace import queries
@@ -208,6 +208,9 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     connection = traces.connection
     connection.ahead(_statements(traces))
     infos = trace_infos(traces)
+    has_allocations = any(info.events["alloc"] for info in infos)
+    if has_allocations:
+        connection.ahead([CANDIDATES])
     lines, functions = _summed(traces, "lines"), _summed(traces, "functions")
     unattributed = queries.rows(connection, "unattributed")[0]
     has_calls = have_calls(info.events for info in infos)
@@ -225,7 +228,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         functions=by_key(functions, function_key),
         unattributed=unattributed,
         growth=_growth(queries.run(connection, "line_trends")),
-        leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
+        leaks=list(find_leaks(connection).values()) if has_allocations else [],
         libraries=by_key(queries.rows(connection, "library_figures"), _library_key),
         callees=by_key(queries.rows(connection, "line_callee_figures"), _callee_key),
         packages=by_key(queries.rows(connection, "outside_packages"), _package_key),
