@@ -18,4 +18,5 @@ FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack), stack AS own_stac
 LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
 WHERE is_selected(selection, t_ns, process, thread) AND has_labels(trace, own_stack)
-GROUP BY ALL HAVING bool_or(is_asked) -- in WHERE, the class of each tick would be computed twice
+GROUP BY ALL -- a condition in WHERE would compute the class of each tick twice
+HAVING bool_or(is_asked)
