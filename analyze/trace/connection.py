@@ -9,12 +9,11 @@ Planning takes one core, and so does the larger part of most queries. What a cal
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .sql_text import no_rows
@@ -35,21 +34,18 @@ class Views:
     macros: Mapping[str, str] = field(default_factory=dict)
 
 
-#: The most threads that make views and answers at the same time; DuckDB divides single queries among cores besides.
-_MOST_AT_ONCE = 4
-
-
 class Connection:
     """The connection of opened traces; ``raw`` is DuckDB's own, in which only those views are that were made already.
 
-    ``is_shared``: views, tables and macros are those of the database, so that several threads see them, each by its own
-    cursor; otherwise they are the connection's own, which no statement of another connection can name.
+    ``at_once``: how many threads may make views and answers at the same time. If it is more than one, views, tables and
+    macros are those of the database, so that each thread sees them by a cursor of its own; otherwise they are the
+    connection's own (``scope`` is TEMP), which no statement of another connection can name.
     """
 
-    def __init__(self, raw: DuckDBPyConnection, is_shared: bool = False) -> None:
+    def __init__(self, raw: DuckDBPyConnection, at_once: int = 1) -> None:
         self.raw = raw
-        self.kind = "" if is_shared else "TEMP"
-        self._is_shared = is_shared
+        self.scope = "" if at_once > 1 else "TEMP"
+        self._at_once = at_once
         self._ahead: _Ahead | None = None
         self._macros_lock = threading.Lock()
         self.define(Views())
@@ -71,10 +67,9 @@ class Connection:
 
     def ahead(self, statements: Iterable[str], parameters: object = None) -> None:
         """Begins to answer ``statements``, which ``execute`` is going to be asked with the same parameters, once each, in
-        any order. Raises nothing: an error comes with the answer. Does nothing if the connection is not shared."""
-        at_once = min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE)
-        if self._is_shared and at_once > 1:
-            self._ahead = self._ahead or _Ahead(self, at_once - 1)
+        any order. Raises nothing: an error comes with the answer. Does nothing for one thread."""
+        if self._at_once > 1:
+            self._ahead = self._ahead or _Ahead(self, self._at_once - 1)
             self._ahead.add(statements, parameters)
 
     def execute(self, sql: str, parameters: object = None) -> DuckDBPyConnection:
@@ -113,9 +108,9 @@ class Connection:
         for name, query in queries.items():
             typed = self.raw.sql(query)
             empty = no_rows(zip(typed.columns, typed.types, strict=True))
-            self.raw.execute(f"CREATE {self.kind} VIEW {name} AS {empty}")
+            self.raw.execute(f"CREATE {self.scope} VIEW {name} AS {empty}")
         for name, query in reversed(queries.items()):
-            self.raw.execute(f"CREATE OR REPLACE {self.kind} VIEW {name} AS {query}")
+            self.raw.execute(f"CREATE OR REPLACE {self.scope} VIEW {name} AS {query}")
 
     def make_macros(self, names: Set[str], raw: DuckDBPyConnection) -> None:
         """Makes those of the macros that are not there yet, each after those that it names."""
@@ -126,7 +121,7 @@ class Connection:
         for name in self._macros.keys() & names:
             if statement := self._macros.pop(name, ""):
                 self._make_macros(_words(statement), raw)
-                raw.execute(statement if self.kind else statement.replace(" TEMP ", " ", 1))
+                raw.execute(statement if self.scope else statement.replace(" TEMP ", " ", 1))
 
     def is_unmade(self, name: str) -> bool:
         """Whether this is a view that nobody has begun to make."""
@@ -155,7 +150,7 @@ class Connection:
 
     def statement(self, name: str, query: str) -> str:
         """The statement that makes a view."""
-        return f"CREATE {self.kind} {'TABLE' if self.is_table(name) else 'VIEW'} {name} AS {query}"
+        return f"CREATE {self.scope} {'TABLE' if self.is_table(name) else 'VIEW'} {name} AS {query}"
 
     def close(self) -> None:
         try:
@@ -184,7 +179,7 @@ class _Task:
 
 
 class _Ahead:
-    """Makes views and answers of a shared connection: ``helpers`` threads, and the caller's while it waits."""
+    """Makes views and answers of a connection: ``helpers`` threads, and the caller's while it waits."""
 
     def __init__(self, connection: Connection, helpers: int) -> None:
         self._connection = connection
@@ -368,7 +363,7 @@ def _asked(sql: str, parameters: object) -> tuple[str, str]:
     return sql, repr(parameters)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _words(sql: str) -> frozenset[str]:
     """The words of a statement, without those of comments at the end of a line."""
     return frozenset(re.findall(r"\w+", re.sub(r"--[^\n']*$", "", sql, flags=re.MULTILINE)))

@@ -42,6 +42,8 @@ SWITCHED_OFF = (
 )
 #: A sentinel greater than any id: ids count from 1 and never get so far.
 _NO_ID = 2**31 - 1
+#: The most threads that work on one report, and the memory of DuckDB that each needs: with less, they work one by one.
+_MOST_AT_ONCE, _BYTES_AT_ONCE = 4, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def _open(
             connection.execute(f"SET threads = {threads:d}")
             connection.execute(f"SET memory_limit = '{memory.setting(memory.limit_bytes(threads))}'")
         is_report = not is_sealed and tables >= views.REPORT_TABLES
-        traces = Traces(files, Connection(connection, is_shared=is_report and threads is None), temporary)
+        at_once = _threads_of_a_report() if is_report and threads is None else 1
+        traces = Traces(files, Connection(connection, at_once), temporary)
         _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_report)
         if "syscall_name" in tables:
             connection.execute(set_machine(traces.connection, len(traces.files)))
@@ -147,6 +150,11 @@ def _open(
             shutil.rmtree(temporary, ignore_errors=True)
         raise
     return traces
+
+
+def _threads_of_a_report() -> int:
+    """How many threads may make its views and answers at the same time; DuckDB divides single queries among cores besides."""
+    return max(min(len(os.sched_getaffinity(0)), _MOST_AT_ONCE, memory.limit_bytes() // _BYTES_AT_ONCE), 1)
 
 
 def _check_unchanged(files: Sequence[TraceFile]) -> None:
@@ -225,7 +233,7 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
             raise TraceDamaged(file.path, "its column kind holds no text")
     _check_times(traces, files)
     for name, query in views.SELECTION_TABLES.items():
-        connection.execute(f"CREATE {connection.kind} TABLE {name} AS {query}")
+        connection.execute(f"CREATE {connection.scope} TABLE {name} AS {query}")
     simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
     tables |= catalogue.stored("always")
     connection.define(Views(dict(views.definitions(files)), tables, simpler, macros(selection)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -26,11 +25,8 @@ LONG = "SELECT count(*) AS n FROM range(12_000_000_000) t(i) WHERE i % 7 = 3"  #
 
 
 @contextmanager
-def opened(views: Views, is_shared: bool, cores: int = 4) -> Iterator[Connection]:
-    with (
-        patch.object(os, "sched_getaffinity", lambda process: set(range(cores))),
-        closing(Connection(duckdb.connect(":memory:"), is_shared)) as connection,
-    ):
+def opened(views: Views, at_once: int = 4) -> Iterator[Connection]:
+    with closing(Connection(duckdb.connect(":memory:"), at_once)) as connection:
         connection.define(views)
         yield connection
 
@@ -54,11 +50,11 @@ def graphs(draw: st.DrawFn) -> Views:
 
 @settings(deadline=None, max_examples=60)
 @given(graphs(), st.randoms(), st.integers(2, 6))
-def test_several_threads_make_what_one_makes(views: Views, random: object, cores: int) -> None:
+def test_several_threads_make_what_one_makes(views: Views, random: object, at_once: int) -> None:
     statements = [f"SELECT list(n ORDER BY n), twice(1) FROM {name}" for name in views.queries]
-    with opened(views, is_shared=False) as one:
+    with opened(views, at_once=1) as one:
         expected = {sql: one.execute(sql).fetchall() for sql in statements}
-    with opened(views, is_shared=True, cores=cores) as connection:
+    with opened(views, at_once) as connection:
         asked = random.sample(statements, len(statements))  # type: ignore[attr-defined]
         connection.ahead(asked[: len(asked) // 2 + 1])
         random.shuffle(asked)  # type: ignore[attr-defined]
@@ -69,7 +65,7 @@ def test_several_threads_make_what_one_makes(views: Views, random: object, cores
 
 def test_answers_are_made_at_the_same_time() -> None:
     meeting = threading.Barrier(2, timeout=20)
-    with opened(Views(), is_shared=True) as connection:
+    with opened(Views()) as connection:
         connection.raw.create_function("meet", lambda x: meeting.wait() + x, ["BIGINT"], "BIGINT", side_effects=True)  # type: ignore[list-item]
         statements = ["SELECT meet(0) >= 0", "SELECT meet(0) < 2"]
         connection.ahead(statements)
@@ -77,7 +73,7 @@ def test_answers_are_made_at_the_same_time() -> None:
 
 
 def test_answers_differ_by_their_parameters() -> None:
-    with opened(Views({"seen": "SELECT 1 AS n"}), is_shared=True) as connection:
+    with opened(Views({"seen": "SELECT 1 AS n"})) as connection:
         connection.ahead(["SELECT n + $x FROM seen"], {"x": 1})
         connection.ahead(["SELECT n + $x FROM seen"], {"x": 2})
         for x in (2, 1, 3):
@@ -86,7 +82,7 @@ def test_answers_differ_by_their_parameters() -> None:
 
 def test_an_error_comes_with_the_answers_that_need_the_view_and_with_no_other() -> None:
     queries = {"bad": "SELECT error('no') AS n", "over": "SELECT n FROM bad", "good": "SELECT 1 AS n"}
-    with opened(Views(queries, frozenset(queries)), is_shared=True) as connection:
+    with opened(Views(queries, frozenset(queries))) as connection:
         statements = ["SELECT n FROM over", "SELECT n FROM bad", "SELECT n FROM good", "SELECT nothing"]
         connection.ahead(statements)
         assert connection.execute(statements[2]).fetchall() == [(1,)]
@@ -100,7 +96,7 @@ def test_an_error_comes_with_the_answers_that_need_the_view_and_with_no_other() 
 @pytest.mark.parametrize("is_view", [True, False])
 def test_closing_ends_what_nobody_waits_for(is_view: bool) -> None:
     views = Views({"slow": SLOW}, frozenset({"slow"}))
-    with opened(views, is_shared=True) as connection:
+    with opened(views) as connection:
         connection.ahead(["SELECT n FROM slow" if is_view else SLOW])
         time.sleep(0.2)
         start = time.monotonic()
@@ -117,7 +113,7 @@ def test_an_error_wakes_who_waits_for_a_view_that_reads_it() -> None:
         frozenset({"bad", "held"}),
         dict.fromkeys(names, ("held", "other")),
     )
-    with opened(views, is_shared=True, cores=2) as connection:
+    with opened(views, at_once=2) as connection:
         connection.raw.create_function("hold", lambda x: release.wait() and x, ["BIGINT"], "BIGINT", side_effects=True)  # type: ignore[list-item]
         with pytest.raises(duckdb.Error, match="no"):
             connection.ahead(["SELECT n FROM bad"])
@@ -142,7 +138,7 @@ def test_an_error_wakes_who_waits_for_a_view_that_reads_it() -> None:
 
 @pytest.mark.parametrize("statements", [[LONG], [LONG, f"{LONG} AND i > 1"]])
 def test_an_interrupt_ends_what_the_caller_waits_for(statements: list[str]) -> None:
-    with opened(Views(), is_shared=True, cores=2) as connection:
+    with opened(Views(), at_once=2) as connection:
         connection.raw.execute("SET threads = 1")
         connection.ahead(statements)
         time.sleep(0.2)  # the other thread has taken the first; the caller takes the second one
@@ -167,7 +163,7 @@ def test_the_threads_that_may_be_started_do_it_all(allowed: int) -> None:
         start(thread)
 
     views = Views({"below": "SELECT 1 AS n", "seen": "SELECT n + 1 AS n FROM below"})
-    with patch.object(threading.Thread, "start", limited), opened(views, is_shared=True) as connection:
+    with patch.object(threading.Thread, "start", limited), opened(views) as connection:
         connection.ahead(["SELECT n FROM seen", "SELECT n FROM below"])
         assert connection.execute("SELECT n FROM below").fetchall() == [(1,)]
         assert connection.execute("SELECT n FROM seen").fetchall() == [(2,)]
@@ -175,7 +171,7 @@ def test_the_threads_that_may_be_started_do_it_all(allowed: int) -> None:
 
 
 def test_a_connection_of_its_own_answers_when_asked() -> None:
-    with opened(Views({"seen": "SELECT 1 AS n"}), is_shared=False) as connection:
+    with opened(Views({"seen": "SELECT 1 AS n"}), at_once=1) as connection:
         connection.ahead(["SELECT n FROM seen"])
         assert connection.raw.execute("SELECT count(*) FROM information_schema.tables").fetchall() == [(0,)]
         assert connection.execute("SELECT n FROM seen").fetchall() == [(1,)]

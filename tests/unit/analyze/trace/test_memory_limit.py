@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from scalene_trace.analyze.exports.shared import size
 from scalene_trace.analyze.report import report
-from scalene_trace.analyze.trace import memory
+from scalene_trace.analyze.trace import memory, traces
 from scalene_trace.formats import cgroups
 from tests.support.example_traces import rich_trace
 from tests.support.trace_builder import write_large_trace
@@ -96,3 +97,14 @@ def test_an_export_that_repeats_stacks_is_limited(
     refused = run("export", "--format", name, trace, "-o", tmp_path / "out")
     assert refused.code == 3 and f"Cannot export in the format {name}" in refused.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "cores", "threads"), [(128 << 20, 8, 1), (600 << 20, 8, 2), (64 << 30, 8, 4), (64 << 30, 1, 1)]
+)
+def test_a_report_has_as_many_threads_as_cores_and_memory_allow(
+    limit: int, cores: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
+    monkeypatch.setattr(memory, "limit_bytes", lambda: limit)
+    assert traces._threads_of_a_report() == threads
