@@ -147,9 +147,9 @@ def _opened(folder: Path, is_sealed: bool) -> dict[Path, int]:
 
 
 def _permit(files: int) -> None:
-    """Lets the process have so many files open."""
+    """Lets the process have so many more files open, and each a second time: DuckDB opens it again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = files + _OTHER_FILES
+    wanted = 2 * files + len(list(Path("/proc/self/fd").iterdir())) + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))

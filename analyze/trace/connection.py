@@ -199,6 +199,7 @@ class _Ahead:
     def add(self, statements: Iterable[str], parameters: object) -> None:
         """Begins to answer the statements."""
         tasks = [_Task("", sql, parameters, self._connection.raw.cursor()) for sql in statements]
+        self._cursors += [task.cursor for task in tasks if task.cursor]
         with self._changed:
             for task in tasks:
                 if _asked(task.query, parameters) in self._answers:
@@ -225,17 +226,18 @@ class _Ahead:
         self._wait_for(tasks)
 
     def stop(self) -> None:
-        """Ends the threads; what nobody has waited for is left."""
+        """Ends the threads; what nobody has waited for is left. Closes the answers, which would keep the database."""
         with self._changed:
             self._is_stopped = True
             self._ready.clear()
             self._changed.notify_all()
-        cursors = [*self._cursors, *(task.cursor for task in self._answers.values() if task.cursor)]
         for thread in self._threads:
             while thread.is_alive():
-                for cursor in cursors:
+                for cursor in self._cursors:
                     cursor.interrupt()  # again and again: a statement may begin only now
                 thread.join(0.02)
+        for cursor in self._cursors:
+            cursor.close()
 
     def _tasks_of(self, names: Iterable[str], rank: int) -> list[_Task]:
         """The tasks of those of ``names`` that are views in the making, or not made yet, which are begun."""

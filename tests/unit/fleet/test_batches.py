@@ -204,15 +204,19 @@ def test_batches_that_are_merged_between_listing_and_opening_are_listed_again(
     assert len(sums(tmp_path)) == 2
 
 
-def test_more_batches_than_open_files_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [0, 150])
+def test_more_batches_than_open_files_are_read(tmp_path: Path, others: int) -> None:
     for number in range(30):
         publish(tmp_path, (trace(number), 1.0))
+    held = [os.open("/dev/null", os.O_RDONLY) for _ in range(others)]  # of the rest of the process
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (20 + len(os.listdir("/proc/self/fd")), hard))  # noqa: PTH208
     try:
         assert len(sums(tmp_path)) == 30
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for each in held:
+            os.close(each)
 
 
 # ---- what is no batch ----

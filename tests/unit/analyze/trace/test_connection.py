@@ -175,3 +175,12 @@ def test_a_connection_of_its_own_answers_when_asked() -> None:
         connection.ahead(["SELECT n FROM seen"])
         assert connection.raw.execute("SELECT count(*) FROM information_schema.tables").fetchall() == [(0,)]
         assert connection.execute("SELECT n FROM seen").fetchall() == [(1,)]
+
+
+def test_closing_closes_the_answers() -> None:
+    with opened(Views({"seen": "SELECT 1 AS n"})) as connection:
+        connection.ahead(["SELECT n FROM seen", "SELECT 2"])
+        answer = connection.execute("SELECT n FROM seen")
+        assert answer.execute("SELECT 3").fetchall() == [(3,)]
+    with pytest.raises(duckdb.ConnectionException):
+        answer.execute("SELECT 3")
