@@ -206,7 +206,8 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
 def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     """The sums of the opened traces."""
     connection = traces.connection
-    connection.ahead(_statements(traces))
+    connection.ahead(_sum(traces, query) for query in _SUMS)
+    queries.ahead(connection, *_ASKED)
     infos = trace_infos(traces)
     has_allocations = any(info.events["alloc"] for info in infos)
     if has_allocations:
@@ -261,12 +262,6 @@ def _size_of(text: str | None) -> int:
         return parse_size(text or "0")
     except UnitError:
         return 0
-
-
-def _statements(traces: Traces) -> list[str]:
-    """What is asked of every trace, the longest first."""
-    sums = [_sum(traces, query) for query in _SUMS]
-    return [*sums, *map(queries.body, _ASKED)]
 
 
 def _sum(traces: Traces, query: str) -> str:
