@@ -37,7 +37,8 @@
 #define LONGEST_TICK_NS 10000000  /* if it does not say how long */
 #define MOST_REST_NS 100000000    /* of a wait that has ended, so much is charged later */
 #define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
-#define ATTEMPTS 3                /* to read a consistent stack */
+#define ATTEMPTS 3                /* to read a consistent stack, in one poll */
+#define MOST_READS 16             /* of a stack that stays torn, of one wait */
 
 /* ---- waits and their records ---- */
 
@@ -45,13 +46,15 @@ static bool is_same(const struct wait *wait, uint32_t class, uint64_t stack) {
   return wait->facts.wait_class == class && wait->facts.stack == stack;
 }
 
-/* Its native stack was to be read later, but the thread is not there any more. */
-static void lose_native(const struct wait *wait) {
+/* What was to be read of it later is not there any more. */
+static void note_unread(struct wait *wait) {
   if (wait->put_off && !wait->is_read) loss_add(LOSS_waits_unplaced);
+  if (wait->torn) loss_add(LOSS_waits_torn);
+  wait->put_off = wait->torn = false;
 }
 
 static void wait_open(struct wait *wait, const struct watched *thread, uint32_t class, uint64_t stack, int64_t t_ns) {
-  lose_native(wait);
+  note_unread(wait);
   *wait = (struct wait){.record = NULL};
   wait->facts = (struct record_wait){.thread = thread->entry.thread,
                                      .process = thread->entry.process,
@@ -183,6 +186,11 @@ static void end_rest(struct watched *thread, const struct schedule *now, int64_t
   account_settle(thread);
 }
 
+void account_forget(struct watched *thread) {
+  account_settle(thread);
+  note_unread(&thread->wait);
+}
+
 /* Closes the wait of a thread that has ended. The time that is owed is charged to the wait in which the last poll found
  * it, but at most the time since that poll. The CPU time of an attached thread is that of the last poll. */
 static void close_wait(struct watched *thread, const struct schedule *end, int64_t owed, int64_t t_ns) {
@@ -308,6 +316,8 @@ static void take_native(struct watched *thread, uint64_t native, int64_t owed, i
     wait->facts.syscall = before.facts.syscall;
     wait->sp = before.sp;
     wait->pc = before.pc;
+    wait->count = before.count;
+    wait->has_stack = before.has_stack;
     wait->is_read = true;
   }
   wait->facts.native = native;
@@ -322,7 +332,8 @@ struct poll {
   struct system_call call;
   uint32_t class;
   uint64_t stack;
-  bool has_native; /* the thread is in the place of its wait again, and `native` was read there */
+  bool has_stack, is_torn; /* as of struct wait */
+  bool has_native;         /* the thread is in the place of its wait again, and `native` was read there */
   uint64_t native;
 };
 
@@ -341,19 +352,25 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
     poll->class = class_of(thread, &poll->call);
     safe_read_of(process_reads_by(thread), thread->process->challenge);
     if (!safe_read_proves()) return CALL_GONE; /* of another program: nothing of the call must be recorded */
-    bool whole = stack_read(thread, &poll->stack);
+    poll->is_torn = !stack_read(thread, &poll->stack);
+    poll->has_stack = !poll->is_torn && thread->state;
     poll->has_native = is_same(&thread->wait, poll->class, poll->stack) && is_at(&thread->wait, &poll->call) &&
                        may_read_native(thread, poll->t_ns);
     if (poll->has_native) poll->native = read_native(thread);
     if (!proc_schedule(thread->schedule_fd, &later)) return CALL_GONE;
-    if (same_schedule(&poll->schedule, &later)) {
-      if (!whole) loss_add(LOSS_waits_torn);
-      return CALL_BLOCKED;
-    }
+    if (same_schedule(&poll->schedule, &later)) return CALL_BLOCKED;
     poll->schedule = later;
     poll->t_ns = clock_now_ns();
   }
   return CALL_RUNNING;
+}
+
+/* A wait whose stack could not be read until now has had it from the beginning, if the thread has not run since. */
+static void name_wait(struct watched *thread, const struct poll *poll) {
+  struct wait *wait = &thread->wait;
+  bool has_run = thread->condition != CONDITION_BLOCKED || wait->count != poll->schedule.count;
+  bool lacks = !wait->has_stack && !wait->facts.stack;
+  if (lacks && !has_run && poll->has_stack && wait->facts.wait_class == poll->class) wait->facts.stack = poll->stack;
 }
 
 static bool continues(const struct watched *thread, const struct poll *poll) {
@@ -385,6 +402,7 @@ static int64_t begin_wait(struct watched *thread, const struct poll *poll, int64
   struct wait before = thread->wait;
   wait_open(&thread->wait, thread, poll->class, poll->stack, poll->t_ns - (rest > 0 ? rest : 0));
   thread->wait.facts.syscall = poll->call.number;
+  thread->wait.count = poll->schedule.count;
   thread->blocked_ns = poll->t_ns;
   keep_place(thread, &before, poll, rest);
   return half;
@@ -401,6 +419,7 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
     return;
   }
   give_back(thread, owed);
+  name_wait(thread, poll);
   if (!continues(thread, poll)) {
     note_late(thread, owed, poll->t_ns);
     owed -= begin_wait(thread, poll, owed);
@@ -412,6 +431,9 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
   }
   thread->wait.sp = poll->call.sp;
   thread->wait.pc = poll->call.pc;
+  thread->wait.has_stack = poll->has_stack;
+  thread->wait.torn = poll->is_torn;
+  thread->wait.reads++;
   thread->wait.facts.looks++;
   charge(thread, owed, poll->t_ns);
 }
@@ -468,15 +490,18 @@ void account_begin(struct watched *thread, int64_t since_ns) {
   if (known) thread->base_delay_ns = now.delay_ns;
 }
 
-/* True if the wait has no stack because the thread's state was not found yet: while an interpreter starts, searches are
- * in vain, and the next one may come only when the thread has begun a long wait. Native threads never get a state, so
- * this ends soon. */
-static bool lacks_state(const struct watched *thread) {
-  return !thread->wait.facts.stack && !thread->state && stack_may_find_state(thread, thread->polled_ns);
+/* True if the stack of the wait is to be read again. While an interpreter starts, the state of a thread is not found, and it is
+ * often a search for that of another thread that finds it; the next wait may come only when this one, a long one, has ended.
+ * Native threads never get a state, so this ends soon. */
+static bool lacks_stack(const struct watched *thread) {
+  const struct wait *wait = &thread->wait;
+  if (wait->has_stack || !wait->facts.wait_class) return false;
+  if (thread->state) return wait->reads < MOST_READS || !wait->torn;
+  return stack_may_find_state(thread, thread->polled_ns);
 }
 
 bool account_rests(const struct watched *thread) {
-  return thread->condition == CONDITION_BLOCKED && !lacks_state(thread) && !lacks_native(thread);
+  return thread->condition == CONDITION_BLOCKED && !lacks_stack(thread) && !lacks_native(thread);
 }
 
 /* The thread has not run since the last poll. False = it does not exist any more. */
@@ -500,7 +525,7 @@ bool account_observe(struct watched *thread, int64_t period_ns) {
   if (!poll.schedule.count) return refuse(thread);                    /* this kernel does not count */
   poll.t_ns = clock_now_ns();
   bool same = thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen);
-  bool exists = same && !lacks_state(thread) ? observe_same(thread, &poll) : observe_changed(thread, &poll);
+  bool exists = same && !lacks_stack(thread) ? observe_same(thread, &poll) : observe_changed(thread, &poll);
   if (!exists) return false;
   thread->seen = poll.schedule;
   thread->polled_ns = poll.t_ns;
@@ -521,7 +546,7 @@ static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
 }
 
 void account_gone(struct watched *thread, int64_t until_ns) {
-  lose_native(&thread->wait);
+  note_unread(&thread->wait);
   account_settle(thread);
   if (thread->condition == CONDITION_BLOCKED && until_ns > thread->polled_ns)
     charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
@@ -532,8 +557,7 @@ void account_gone(struct watched *thread, int64_t until_ns) {
 void account_ended(struct watched *thread) {
   const struct thread_entry *entry = &thread->entry;
   struct schedule end = {entry->cpu_end_ns, thread->seen.delay_ns, 0};
-  lose_native(&thread->wait);
-  thread->wait.put_off = false;
+  note_unread(&thread->wait);
   if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
   int64_t owed = owed_ns(thread, &end, entry->end_ns);
   close_wait(thread, &end, owed, entry->end_ns);

@@ -139,9 +139,7 @@ static void search_states(struct process *process, uintptr_t runtime) {
   }
 }
 
-static bool is_young(const struct watched *thread, int64_t now_ns) {
-  return now_ns - thread->entry.start_ns < YOUNG_NS;
-}
+static bool is_young(const struct watched *thread, int64_t now_ns) { return now_ns - thread->python_ns < YOUNG_NS; }
 
 /* Threads of native libraries never get a state, so searches for the state of a thread become less and less
  * frequent, once its interpreter has had time to start. */
@@ -157,7 +155,8 @@ static bool find_state(struct watched *thread, int64_t now_ns) {
 }
 
 bool stack_may_find_state(const struct watched *thread, int64_t now_ns) {
-  return thread->process->layout && is_young(thread, now_ns);
+  bool is_new = thread->process->runtime != thread->entry.runtime; /* its layout is chosen by the next read */
+  return (is_new || thread->process->layout) && is_young(thread, now_ns);
 }
 
 uintptr_t stack_state(struct watched *thread, int64_t now_ns) {

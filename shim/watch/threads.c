@@ -131,7 +131,7 @@ static void release(uint32_t index, uint32_t state) {
 /* ---- threads ---- */
 
 static void forget(struct watched *thread) {
-  account_settle(thread);
+  account_forget(thread);
   if (thread->process) leave_process(thread);
   if (thread->schedule_fd >= 0) close(thread->schedule_fd);
   if (thread->call_fd >= 0) close(thread->call_fd);
@@ -201,6 +201,7 @@ static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_
   bool elsewhere = is_elsewhere(entry);
   int fd = elsewhere || !process ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
   *thread = (struct watched){.entry = *entry, .schedule_fd = fd, .call_fd = -1, .name = entry->name};
+  thread->python_ns = entry->start_ns;
   if (fd >= 0 || (process && elsewhere)) {
     watch(thread, process);
     return;
@@ -236,6 +237,8 @@ static void follow_python(struct watched *thread, const struct thread_entry *ent
   known->code_type = entry->code_type;
   thread->state = 0;
   thread->state_tries = 0;
+  thread->python_ns = clock_now_ns();
+  thread->wait.has_stack = false;
 }
 
 static void update(uint32_t index, int64_t now_ns) {

@@ -28,6 +28,10 @@ struct wait {
   struct record_wait *record; /* its published record; null = not published yet */
   uint64_t chunk;             /* spool_chunk() of that record */
   uintptr_t sp, pc;           /* registers of the thread when it was last observed there */
+  uint64_t count;             /* schedule.count when it was first observed: the same = the thread has not run since */
+  uint32_t reads;             /* of its Python stack, as long as that is not read */
+  bool has_stack;             /* it was read whole, from the thread's state */
+  bool torn;                  /* or else it was found, but could not be read */
   bool mixed;                 /* it was observed with other registers before */
   bool put_off;               /* its native stack is to be read later */
   bool is_read;               /* its native stack was read with these registers, or cannot be read */
@@ -63,6 +67,7 @@ struct watched {
   uint64_t stack;       /* hash of the last stack that was read */
   uintptr_t state;      /* address of its PyThreadState; 0 = unknown */
   uint32_t state_tries; /* number of attempts to find the PyThreadState */
+  int64_t python_ns;    /* when its interpreter became known, or it began if that is later */
   uint64_t name;        /* hash of its Python name as last written to the spool; 0 = none */
   uint32_t name_pass;   /* process.thread_names.pass when its name was last read */
 };
@@ -162,6 +167,8 @@ bool account_observe(struct watched *thread, int64_t period_ns);
 void account_rest(struct watched *thread, int64_t t_ns);
 /* Charges the rest of the last wait of a thread that runs, whose next wait will not be observed. */
 void account_settle(struct watched *thread);
+/* Ends the account of a thread that is not polled any more: its last wait is settled, and what was not read of it is a loss. */
+void account_forget(struct watched *thread);
 /* Closes the account of a thread that has gone without ending its entry (it was killed). If it was blocked, it was so
  * until `until_ns`. */
 void account_gone(struct watched *thread, int64_t until_ns);

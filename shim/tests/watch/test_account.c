@@ -28,10 +28,11 @@ static enum call_state call_state;
 static struct system_call blocked_in = {.number = SYS_read};
 static uint64_t native; /* of the place where the thread is blocked */
 static bool runs_while_read;
-static int native_reads;
+static int native_reads, stack_reads;
 static int64_t cpu_ns, native_cost_ns;
 static char state = 'S';
 static uint64_t stack;
+static bool is_torn;
 static bool may_find_state; /* its thread state is unknown, and searched for */
 static int64_t clock_ns;
 static bool is_gone, is_given_up, is_replaced;
@@ -58,8 +59,9 @@ char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
 bool proc_ended(pid_t pid) { return (void)pid, false; }
 bool stack_read(struct watched *thread, uint64_t *hash) {
   if (is_given_up) process_give_up(thread);
-  *hash = stack;
-  return true;
+  *hash = is_torn ? 0 : stack;
+  stack_reads++;
+  return !is_torn;
 }
 bool stack_may_find_state(const struct watched *thread, int64_t now_ns) {
   return check(now_ns == thread->polled_ns), may_find_state;
@@ -83,10 +85,11 @@ int clock_getres(clockid_t clock, struct timespec *resolution) {
 }
 int64_t clock_now_ns(void) { return clock_ns; }
 int64_t clock_thread_cpu_ns(void) { return cpu_ns; }
-static int unplaced, rare;
+static int unplaced, rare, torn;
 void loss_add(enum loss loss) {
   unplaced += loss == LOSS_waits_unplaced;
   rare += loss == LOSS_waits_rare;
+  torn += loss == LOSS_waits_torn;
 }
 void *spool_claim(unsigned slots) { return slots == 1 && count < MOST_RECORDS ? &records[count++] : NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) {
@@ -141,32 +144,77 @@ static void test_one_long_wait_is_one_record(void) {
   check(records[0].t_ns == 0 && records[0].looks == 50 && records[0].head == (RECORD_WAIT | 1 << 16));
 }
 
+/* The thread was last observed at that time, blocked, and has not run. */
+static void poll_still(int64_t at_ms, uint64_t where) {
+  call_state = CALL_BLOCKED;
+  stack = where;
+  clock_ns = at_ms * MS;
+  check(account_observe(&thread, 10 * MS));
+}
+
 /* While an interpreter starts, the state of its thread is not found, and the thread may begin a long wait. */
 static void test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_found(void) {
   begin_at_start();
   may_find_state = true;
-  stack = 0;
+  thread.state = 4096;
   poll_at(10, 0, 0, 11);
   check(account_rests(&thread)); /* it has a stack */
   begin_at_start();
-  call_state = CALL_BLOCKED;
-  stack = 0;
-  clock_ns = 10 * MS;
-  check(account_observe(&thread, 10 * MS) && !account_rests(&thread));
-  stack = 12;
-  clock_ns = 20 * MS;
-  check(account_observe(&thread, 10 * MS) && account_rests(&thread));
+  poll_still(10, 0);
+  check(!account_rests(&thread));
+  thread.state = 4096;
+  poll_still(20, 12);
+  check(account_rests(&thread));
   poll_at(500, 0, 0, 12);
-  check(waited_ms(0, WAIT_SLEEP) == 15 && waited_ms(12, WAIT_SLEEP) == 485);
-  may_find_state = false; /* a native thread */
+  check(waited_ms(0, WAIT_SLEEP) == 0 && waited_ms(12, WAIT_SLEEP) == 500); /* it has not run since it began */
+  may_find_state = false;                                                   /* a native thread */
   begin_at_start();
-  call_state = CALL_BLOCKED;
-  stack = 0;
-  clock_ns = 10 * MS;
-  check(account_observe(&thread, 10 * MS) && account_rests(&thread));
-  stack = 12;
-  clock_ns = 20 * MS;
-  check(account_observe(&thread, 10 * MS) && waited_ms(0, WAIT_SLEEP) == 20);
+  poll_still(10, 0);
+  check(account_rests(&thread));
+  stack_reads = 0;
+  poll_still(20, 12);
+  check(!stack_reads && waited_ms(0, WAIT_SLEEP) == 20);
+}
+
+/* A search for the state of another thread finds those of all. */
+static void test_the_stack_of_a_wait_is_read_when_another_thread_has_found_the_state(void) {
+  begin_at_start();
+  poll_still(10, 0);
+  check(account_rests(&thread));
+  thread.state = 4096;
+  check(!account_rests(&thread));
+  poll_still(20, 12);
+  check(account_rests(&thread) && waited_ms(12, WAIT_SLEEP) == 20);
+  begin_at_start();
+  poll_still(10, 0);
+  poll_at(20, 1, 0, 0);
+  poll_at(40, 1, 0, 0);
+  thread.state = 4096;
+  poll_at(60, 1, 0, 12); /* it has run: that was another wait */
+  check(waited_ms(0, WAIT_SLEEP) >= 10 && waited_ms(12, WAIT_SLEEP) > 0);
+}
+
+static void test_a_torn_stack_is_read_again_and_counted_if_it_stays_so(void) {
+  begin_at_start();
+  thread.state = 4096;
+  torn = 0;
+  is_torn = true;
+  poll_still(10, 12);
+  check(!account_rests(&thread) && !torn);
+  is_torn = false;
+  poll_still(20, 12);
+  check(account_rests(&thread) && !torn && waited_ms(12, WAIT_SLEEP) == 20);
+  begin_at_start();
+  thread.state = 4096;
+  is_torn = true;
+  stack_reads = 0;
+  for (int64_t at = 10; at < 1000; at += 10) poll_still(at, 12);
+  check(account_rests(&thread) && stack_reads == 16);
+  is_torn = false;
+  poll_at(1000, 5, 0, 13);
+  check(torn == 1 && waited_ms(0, WAIT_SLEEP) >= 990 && account_rests(&thread));
+  account_forget(&thread);
+  check(torn == 1);
 }
 
 static void test_time_before_the_account_is_not_charged(void) {
@@ -652,6 +700,8 @@ static void test_nothing_is_recorded_of_another_program_under_the_pid(void) {
 int main(void) {
   test_one_long_wait_is_one_record();
   test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_found();
+  test_the_stack_of_a_wait_is_read_when_another_thread_has_found_the_state();
+  test_a_torn_stack_is_read_again_and_counted_if_it_stays_so();
   test_time_before_the_account_is_not_charged();
   test_time_between_two_waits_is_halved();
   test_late_polls_that_find_another_wait_are_counted();
