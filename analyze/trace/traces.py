@@ -23,8 +23,10 @@ from ...formats.identity import identity_of
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
 from . import catalogue, contents, memory, views
-from .connection import Connection, Views, is_interrupt
+from .connection import Connection
 from .damage import damage, read_records
+from .making.ahead import is_interrupt
+from .making.unmade import Views
 from .selection import Selection, labels_filled, macros
 from .sql_text import literal
 from .user_code import select_user_files
@@ -249,12 +251,12 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
     absent = {
         view: views.kind_without_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds
     }
-    connection.redefine(absent)
+    connection.unmade.redefine(absent)
     _select(connection, selection)
     if sum(records for _, _, records in found) <= views.MOST_STORED:
         connection.execute("SET threads = 1")  # handing over so few rows takes longer than using them
         if is_report:
-            connection.store_all()
+            connection.unmade.store_all()
 
 
 def set_machine(connection: Connection, traces: int) -> str:

@@ -39,6 +39,7 @@ ORDER = (
     "recorder/run",
     "recorder/host",
     "analyze/results",
+    "analyze/trace/making",
     "analyze/trace",
     "analyze/labels",
     "analyze/leaks",

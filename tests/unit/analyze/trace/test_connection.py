@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.trace.connection import Connection, Views, is_interrupt
+from scalene_trace.analyze.trace.connection import Connection
+from scalene_trace.analyze.trace.making.ahead import is_interrupt
+from scalene_trace.analyze.trace.making.unmade import Views
 
 MACROS = {
     "twice": "CREATE OR REPLACE TEMP MACRO twice(x) AS x * 2;",
