@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from ..trace.info import NEVER, Pauses, pauses_by_trace, trace_infos
 from ..trace.selection import Selection
 from ..trace.sources import sources_of
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
-from .batches import batches_of
+from .batches import AtOnce, batches_of
 from .cuda import SUMMED as _SUMMED_OF_DEVICES
 from .cuda import add_devices, have_calls
 from .gpu import add_gpu, merged_gpu
@@ -179,28 +181,35 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
 
     Raises the errors of :func:`open_traces`.
     """
-    batches, at_once = batches_of(paths, len(os.sched_getaffinity(0)))
-    threads = 1 if at_once > 1 else None  # parallel batches share the cores
-
-    def reduced(batch: Sequence[Path]) -> Sums:
-        try:
-            with open_traces(batch, selection, REPORT_TABLES, threads) as traces:
-                return reduce_traces(traces, selection)
-        except TraceDamaged:
-            for path in batch if len(batch) > 1 else ():
-                reduced([path])  # raises for the damaged one, by name
-            raise
-
+    batches, number = batches_of(paths, len(os.sched_getaffinity(0)))
     if len(batches) == 1:
-        return reduced(batches[0])
-    from concurrent.futures import ThreadPoolExecutor  # the import takes 13 ms, which a single trace does not need
-
-    with ThreadPoolExecutor(at_once) as pool:
-        parts = pool.map(reduced, batches)
+        return _reduced(batches[0], selection)
+    threads = 1 if number > 1 else None  # parallel batches share the cores
+    with AtOnce[Sums](number) as at_once:
+        parts = at_once.map(partial(_reduced, selection=selection, threads=threads, using=at_once.using), batches)
         sums = next(parts)
         for each in parts:
             sums.add(each)
     return sums
+
+
+def _reduced(
+    batch: Sequence[Path],
+    selection: Selection,
+    threads: int | None = None,
+    using: Callable[[Connection], AbstractContextManager[None]] | None = None,
+) -> Sums:
+    """The sums of a batch. ``threads``: as in open_traces; ``using``: of its connection, while that is asked."""
+    try:
+        with (
+            open_traces(batch, selection, REPORT_TABLES, threads) as traces,
+            using(traces.connection) if using else nullcontext(),
+        ):
+            return reduce_traces(traces, selection)
+    except TraceDamaged:
+        for path in batch if len(batch) > 1 else ():
+            _reduced([path], selection, threads, using)  # raises for the damaged one, by name
+        raise
 
 
 def reduce_traces(traces: Traces, selection: Selection) -> Sums:

@@ -404,6 +404,15 @@ static uint64_t next_id(struct memory_state *m) {
   return ++m->last_id;
 }
 
+/* The block is followed from now on, and its type is read later. */
+static inline void begin_life(struct memory_state *m, uint32_t place, const struct block *block,
+                              const struct live_sample *sample) {
+  growth_allocated(sample->stack, this_thread.id, stands_for(sample));
+  if (!block->python) return;
+  m->untyped[place].block = block->address;
+  m->untyped[place].id = sample->id;
+}
+
 /* The types of small objects are read as sampler_write reads them, and nothing else has to be done for their blocks. */
 bool sampler_write_pooled(const struct block *block, uint64_t stack, const void *state) {
   struct memory_state *m = &this_memory;
@@ -415,9 +424,7 @@ bool sampler_write_pooled(const struct block *block, uint64_t stack, const void 
   write_type_at(m, place, true, state);
   codes_changed(block->address);
   if (!live_add_pooled(block->address, &sample) || !write_event(block, &sample, m->now_ns, state)) return false;
-  growth_allocated(stack, this_thread.id, stands_for(&sample));
-  m->untyped[place].block = block->address;
-  m->untyped[place].id = sample.id;
+  begin_life(m, place, block, &sample);
   return true;
 }
 
@@ -444,11 +451,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     thin_if_crowded();
   }
   if (!write_alloc(block, &sample, exact, &flags, t_ns, state)) return block->mapping ? 0 : id;
-  if (block->mapping || (flags & ALLOC_UNFOLLOWED)) return id;
-  growth_allocated(stack, this_thread.id, stands_for(&sample));
-  if (!block->python) return id;
-  m->untyped[place].block = block->address;
-  m->untyped[place].id = id;
+  if (!block->mapping && !(flags & ALLOC_UNFOLLOWED)) begin_life(m, place, block, &sample);
   return id;
 }
 

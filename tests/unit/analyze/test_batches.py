@@ -1,7 +1,10 @@
-"""Many traces in batches: all of them, in their order, and no more at one moment than memory holds."""
+"""Many traces in batches: all of them, in their order, and no more at one moment than memory holds; and what runs ends with what waits for it."""
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -9,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.report import batches
+from scalene_trace.analyze.report import batches, reduction
+from scalene_trace.analyze.report.reduction import Sums
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import Traces
 from scalene_trace.formats.trace.writer import write_trace
-from tests.support.trace_builder import TRACE_ID
+from tests.support.trace_builder import TRACE_ID, TraceBuilder
 
 WEIGHTS = st.integers(batches.TRACE_BYTES, batches.HELD_BYTES)
 MB = 1_000_000
@@ -71,3 +77,30 @@ def test_deep_stacks_weigh_and_what_a_file_says_of_itself_does_so_only_within_re
     assert weight(None) == batches.TRACE_BYTES + 5 * size
     assert weight(10**100) == batches.HELD_BYTES
     assert batches._weight(tmp_path / "gone") == batches._weight(Path("a" * 300)) == batches.TRACE_BYTES
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_what_runs_ends_at_once_when_the_caller_is_interrupted_or_a_batch_fails(
+    is_interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [TraceBuilder().write(tmp_path / f"{number}.parquet") for number in range(4)]
+    begun: list[Path] = []
+
+    def reduce(traces: Traces, selection: Selection) -> Sums:
+        begun.append(traces.files[0].path)
+        if begun[-1] == paths[0] and not is_interrupted:
+            time.sleep(0.5)
+            raise ValueError("this batch fails")
+        traces.connection.execute("SELECT count(*) FROM range(100_000_000_000) t(i) WHERE i % 7 = 3")
+        raise AssertionError("nobody can wait for this")
+
+    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: ([[path] for path in paths], 2))
+    monkeypatch.setattr(reduction, "reduce_traces", reduce)
+    before, start = threading.active_count(), time.monotonic()
+    if is_interrupted:
+        threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt if is_interrupted else ValueError):
+        reduction.sums_of(paths, Selection())
+    assert time.monotonic() - start < 8
+    assert len(begun) <= 3, "batches that wait are not begun"
+    assert threading.active_count() == before
