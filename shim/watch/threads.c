@@ -239,6 +239,8 @@ static void follow_python(struct watched *thread, const struct thread_entry *ent
   thread->state_tries = 0;
   thread->python_ns = clock_now_ns();
   thread->wait.has_stack = false;
+  thread->due_ns = 0;
+  if (thread->process) thread->process->resting = false; /* its waits have a stack now */
 }
 
 static void update(uint32_t index, int64_t now_ns) {

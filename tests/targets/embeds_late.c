@@ -3,7 +3,7 @@
  * Each library runs the script once, in order. Words of WAY, joined by "+": global (RTLD_GLOBAL instead of RTLD_LOCAL), deep
  * (RTLD_DEEPBIND), namespace (dlmopen), thread (in a thread of its own), twice (each interpreter ends and starts again),
  * close (each library is closed before the next one is loaded), plugin (the library's main is called instead), stay (no
- * interpreter is finalized). */
+ * interpreter is finalized), crowd (100 threads wait meanwhile, and the first library is loaded when a byte was read). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *way, *script;
 
@@ -54,6 +55,18 @@ static void *embed_all(void *unused) {
   return (void)unused, (void *)failed;
 }
 
+static void *stay(void *unused) {
+  for (;;) pause();
+  return unused;
+}
+
+static int gather(void) {
+  pthread_t thread;
+  int failed = 0;
+  for (int i = 0; i < 100; i++) failed |= pthread_create(&thread, NULL, stay, NULL);
+  return failed || getchar() == EOF;
+}
+
 int main(int count, char **values) {
   pthread_t thread;
   void *failed = NULL;
@@ -61,6 +74,7 @@ int main(int count, char **values) {
   way = values[1];
   script = values[2];
   arguments = values + 3;
+  if (has("crowd") && gather()) return 4;
   if (!has("thread")) return embed_all(NULL) != NULL;
   if (pthread_create(&thread, NULL, embed_all, NULL) || pthread_join(thread, &failed)) return 3;
   return failed != NULL;

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.native import build, library
+from tests.support.observed_program import attached
 from tests.support.recording import (
     Json,
     Recording,
@@ -127,3 +128,14 @@ def test_calls_that_do_not_arrive_are_a_loss(python: Interpreter, program: Path,
     assert losses(found) == {"python_direct": 1}
     lines = lines_of(found, SCRIPT)
     assert total(list(lines.values()), "cpu_s") > 0.8 * found["totals"]["cpu_s"]
+
+
+def test_its_waits_are_on_their_lines_in_a_crowd_that_rests(python: Interpreter, program: Path, tmp_path: Path) -> None:
+    """The interpreter may be found when its only thread waits, and no thread of the process runs any more."""
+    script, trace = tmp_path / "waits.py", tmp_path / "t.parquet"
+    script.write_text("import time\ntime.sleep(4)\n")
+    command = [program, "crowd", script, *library_and_home(python)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process, attached(trace, process.pid) as recorder:
+        process.communicate(b"\n")
+        assert process.returncode == recorder.wait().status == 0
+    assert lines_of(report(trace), script)[2]["wait_s"] > 3
