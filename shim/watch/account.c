@@ -38,7 +38,7 @@
 #define MOST_REST_NS 100000000    /* of a wait that has ended, so much is charged later */
 #define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
 #define ATTEMPTS 3                /* to read a consistent stack, in one poll */
-#define MOST_READS 16             /* of a stack that stays torn, of one wait */
+#define MOST_TORN 16              /* reads of a stack that stays torn, of one wait */
 
 /* ---- waits and their records ---- */
 
@@ -312,12 +312,15 @@ static void take_native(struct watched *thread, uint64_t native, int64_t owed, i
   if (!native) loss_add(LOSS_waits_unplaced);
   if (native && wait->mixed) {
     struct wait before = *wait;
+    wait->torn = false; /* one wait, and one loss */
     wait_open(wait, thread, before.facts.wait_class, before.facts.stack, t_ns - (owed > 0 ? owed : 0));
     wait->facts.syscall = before.facts.syscall;
     wait->sp = before.sp;
     wait->pc = before.pc;
     wait->count = before.count;
     wait->has_stack = before.has_stack;
+    wait->torn = before.torn;
+    wait->torn_reads = before.torn_reads;
     wait->is_read = true;
   }
   wait->facts.native = native;
@@ -369,8 +372,10 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
 static void name_wait(struct watched *thread, const struct poll *poll) {
   struct wait *wait = &thread->wait;
   bool has_run = thread->condition != CONDITION_BLOCKED || wait->count != poll->schedule.count;
-  bool lacks = !wait->has_stack && !wait->facts.stack;
-  if (lacks && !has_run && poll->has_stack && wait->facts.wait_class == poll->class) wait->facts.stack = poll->stack;
+  bool lacks = !wait->has_stack && !wait->facts.stack && wait->facts.wait_class;
+  if (!lacks || has_run || !poll->has_stack) return;
+  wait->facts.stack = poll->stack;
+  wait->facts.wait_class = (uint16_t)poll->class; /* the GIL is known since then, too */
 }
 
 static bool continues(const struct watched *thread, const struct poll *poll) {
@@ -433,7 +438,7 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
   thread->wait.pc = poll->call.pc;
   thread->wait.has_stack = poll->has_stack;
   thread->wait.torn = poll->is_torn;
-  thread->wait.reads++;
+  thread->wait.torn_reads += poll->is_torn;
   thread->wait.facts.looks++;
   charge(thread, owed, poll->t_ns);
 }
@@ -496,7 +501,7 @@ void account_begin(struct watched *thread, int64_t since_ns) {
 static bool lacks_stack(const struct watched *thread) {
   const struct wait *wait = &thread->wait;
   if (wait->has_stack || !wait->facts.wait_class) return false;
-  if (thread->state) return wait->reads < MOST_READS || !wait->torn;
+  if (thread->state) return !wait->torn || wait->torn_reads < MOST_TORN;
   return stack_may_find_state(thread, thread->polled_ns);
 }
 

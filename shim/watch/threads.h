@@ -29,7 +29,7 @@ struct wait {
   uint64_t chunk;             /* spool_chunk() of that record */
   uintptr_t sp, pc;           /* registers of the thread when it was last observed there */
   uint64_t count;             /* schedule.count when it was first observed: the same = the thread has not run since */
-  uint32_t reads;             /* of its Python stack, as long as that is not read */
+  uint32_t torn_reads;        /* reads of its Python stack that have found it torn */
   bool has_stack;             /* it was read whole, from the thread's state */
   bool torn;                  /* or else it was found, but could not be read */
   bool mixed;                 /* it was observed with other registers before */

@@ -176,6 +176,17 @@ static void test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_fo
   check(!stack_reads && waited_ms(0, WAIT_SLEEP) == 20);
 }
 
+/* Where the GIL lies is known when the interpreter is. */
+static void test_a_wait_gets_the_class_with_its_stack(void) {
+  begin_at_start();
+  thread.entry.runtime = 0;
+  blocked_in = (struct system_call){.number = SYS_futex, .arguments = 4096};
+  poll_still(10, 0);
+  thread.entry.runtime = thread.state = 4096;
+  poll_still(20, 12);
+  check(waited_ms(0, WAIT_SLEEP) == 0 && waited_ms(12, WAIT_GIL) == 20);
+}
+
 /* A search for the state of another thread finds those of all. */
 static void test_the_stack_of_a_wait_is_read_when_another_thread_has_found_the_state(void) {
   begin_at_start();
@@ -215,6 +226,22 @@ static void test_a_torn_stack_is_read_again_and_counted_if_it_stays_so(void) {
   check(torn == 1 && waited_ms(0, WAIT_SLEEP) >= 990 && account_rests(&thread));
   account_forget(&thread);
   check(torn == 1);
+}
+
+/* However often the thread's state was searched for in vain, its stack may be torn as often as any other. */
+static void test_reads_without_a_state_do_not_count_as_torn(void) {
+  begin_at_start();
+  may_find_state = true;
+  for (int64_t at = 10; at < 500; at += 10) poll_still(at, 0);
+  may_find_state = false;
+  torn = 0;
+  thread.state = 4096;
+  is_torn = true;
+  poll_still(500, 12);
+  check(!account_rests(&thread));
+  is_torn = false;
+  poll_still(510, 12);
+  check(account_rests(&thread) && !torn && waited_ms(12, WAIT_SLEEP) == 510);
 }
 
 static void test_time_before_the_account_is_not_charged(void) {
@@ -511,6 +538,21 @@ static void begin_with_images(void) {
   move_to(1);
 }
 
+static void test_a_torn_wait_in_two_places_is_one_loss(void) {
+  begin_with_images();
+  thread.state = 4096;
+  torn = 0;
+  is_torn = true;
+  poll_still(10, 12);
+  move_to(2);
+  poll_at(20, 1, 0, 12);
+  poll_still(30, 12);
+  check(native_reads == 1 && count == 2 && !torn);
+  is_torn = false;
+  account_forget(&thread);
+  check(torn == 1);
+}
+
 static int64_t native_ms(uint64_t wanted) {
   int64_t sum = 0;
   for (unsigned i = 0; i < count; i++) sum += records[i].native == wanted ? records[i].waited_ns : 0;
@@ -702,6 +744,9 @@ int main(void) {
   test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_found();
   test_the_stack_of_a_wait_is_read_when_another_thread_has_found_the_state();
   test_a_torn_stack_is_read_again_and_counted_if_it_stays_so();
+  test_reads_without_a_state_do_not_count_as_torn();
+  test_a_torn_wait_in_two_places_is_one_loss();
+  test_a_wait_gets_the_class_with_its_stack();
   test_time_before_the_account_is_not_charged();
   test_time_between_two_waits_is_halved();
   test_late_polls_that_find_another_wait_are_counted();
