@@ -103,7 +103,7 @@ struct spool_header {
   uint64_t alloc_control;  /* control: 0 = never changed; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
   uint64_t waited_in_vain; /* `offered` + 1 when a process last waited in vain, or no space was left; 0 = never */
   int32_t finalizing;      /* processes: pid of the one whose interpreter was the last to begin to finalize; 0 = none */
-  uint32_t unused;
+  uint32_t late;           /* processes: those that began when the recording had ended */
   uint64_t watch_period_ns; /* mean pause between two passes of the watcher, at least; 0 = the usual one */
   int64_t watcher_ns;       /* watcher: when it was last awake, CLOCK_MONOTONIC: once a second at least; 0 = not yet */
   uint64_t reserved[6];

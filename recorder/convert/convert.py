@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...formats.dataclass import dataclass
+from ...formats.errors import TraceError
 from ...formats.spool.layout import constants
-from ...formats.spool.reader import Bulk, Records, Spool
+from ...formats.spool.reader import Bulk, Records, Spool, read_header
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
 from ..folder.marks import ToldSource, mark_table, read_marks, read_told
@@ -103,6 +104,12 @@ def _why_nothing_ran(lives: Lives, outcome: Outcome) -> str:
     return f"The program returned {status} within ten seconds, as if its command could not be run"
 
 
+def _last_process(lives: Lives) -> int:
+    """The highest id of a process that has written a record, 0 = none has. They count from 1."""
+    ids = lives.processes_seen.keys
+    return int(ids[ids < _C["PROCESS_WATCHER"]].max(initial=0))
+
+
 class Conversion:
     """One pass from ``spool`` to tables. ``events``: samples of all kinds so far; ``errors``: a sentence for each loss with
     severity "error", complete when all tables have been made; ``why_nothing_ran``: a sentence, "" if something
@@ -139,6 +146,7 @@ class Conversion:
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self._older = survey.lives.starts.older
+        self._last_process = _last_process(survey.lives)
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = self._shim_ns = 0
         self._sources = Sources()
@@ -293,13 +301,24 @@ class Conversion:
         self._symbols_s = max(_SHORTEST_S, self._symbols_s - (time.monotonic() - begun_s))
         return found
 
+    def _begun_since(self) -> int:
+        """How many processes are not in the records because they began too late, when the program had ended: a daemon that the
+        program forked as the last thing it did."""
+        if self._outcome.ended_by != "program":
+            return 0
+        try:
+            header = read_header(self._spool.path)
+            return max(int(header["processes"]) - self._last_process, 0) + int(header["late"])
+        except TraceError:  # the folder was removed, which is a loss of its own
+            return 0
+
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid
         damaged += self._gpu.damaged if self._gpu else 0
         return self._outcome.losses | {
             # While processes are still writing, an unfinished record is not damaged.
             "damaged_records": damaged if self._outcome.until_ns is None else 0,
-            "processes_running": self._running,
+            "processes_running": self._running + self._begun_since(),
             "paused": sum(mark.what == "pause" for mark in self._marks),
             "attached_memory": self._older,
             "never_resumed": int(self._is_paused_throughout()),

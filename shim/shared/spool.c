@@ -48,10 +48,14 @@ static bool header_is_ours(const struct spool_header *header) {
          header->ring_entries == SPOOL_RING;
 }
 
+void spool_note_late(struct spool_header *of) { atomic_fetch_add((_Atomic uint32_t *)&of->late, 1); }
+
 int spool_open(const char *path) {
   struct spool_header *header = window_open(path, under_valgrind());
   if (!header) return -1;
-  if (!header_is_ours(header) || header->ended) {
+  bool is_ours = header_is_ours(header);
+  if (is_ours && header->ended) spool_note_late(header);
+  if (!is_ours || header->ended) {
     window_close();
     return -1;
   }

@@ -15,6 +15,8 @@ extern struct spool_header *spool; /* null = not recording */
 /* Maps the spool at `path`, which must be absolute; 0 = success, -1 = it cannot be opened, is not a spool of this
  * version, or has ended. Context: normal. */
 int spool_open(const char *path);
+/* Counts this process, which has begun when the recording had ended. spool_open does so itself. Context: signal. */
+void spool_note_late(struct spool_header *of);
 /* Unmaps the spool, so that this process records nothing from now on. No other thread may be using the spool. */
 void spool_close(void);
 /* Returns a new process id, unique in the recording, from 1. Context: signal. */

@@ -125,3 +125,20 @@ def test_a_process_that_runs_on_is_said_to_run(any_python: Interpreter, tmp_path
         assert " running " in analyze("processes", tmp_path / "t.parquet").stdout.decode()
     finally:
         os.kill(child["pid"], signal.SIGKILL)
+
+
+def test_a_daemon_that_begins_as_the_program_ends_is_a_loss(any_python: Interpreter, tmp_path: Path) -> None:
+    """It begins just before the records are read, or after that: there is no record of it, or not even an id."""
+    code = (
+        "import os, time\n"
+        "while time.process_time() < 0.5: sum(range(10000))\n"  # what reads the records is loaded by then
+        "if os.fork(): os._exit(0)\n"
+        "os.setsid()\n"
+        "[os.close(fd) for fd in (0, 1, 2)]\n"
+        "if os.fork(): os._exit(0)\n"
+        "time.sleep(1)\n"
+    )
+    for number in range(4):
+        done = record(tmp_path / f"{number}.parquet", ["-c", code], any_python)
+        assert done.status == 0
+        assert losses(report(tmp_path / f"{number}.parquet"))["processes_running"] in (1, 2)

@@ -207,6 +207,7 @@ static void begin_in_child(void) {
   }
   signals_postfork_child();
   if (!recording() || !(spool->features & FEATURE_CHILDREN)) {
+    if (spool->features & FEATURE_CHILDREN) spool_note_late(spool);
     threads_forget();
     spool_close();
     return;

@@ -305,9 +305,10 @@ static void test_another_file_is_refused(void) {
   make_file(1);
   file->magic++;
   check(spool_open(path) != 0 && spool == NULL);
+  check(file->late == 0);
   file->magic--;
   file->ended = 1;
-  check(spool_open(path) != 0 && spool == NULL);
+  check(spool_open(path) != 0 && spool == NULL && file->late == 1); /* a process that begins too late */
   munmap(file, FILE_BYTES);
   check(spool_open("/nonexistent/spool") != 0);
   check(truncate(path, 100) == 0 && spool_open(path) != 0);
