@@ -104,7 +104,7 @@ $(UNITS): test-units-%: $(VENV)/.stamp-install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$* -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 		-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$* >/dev/null
 	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$*
-	@$(BIN)/ctest --test-dir build/c-$* -j 2 --output-on-failure --no-tests=error
+	@$(BIN)/ctest --test-dir build/c-$* -j 3 --output-on-failure --no-tests=error
 
 # Debian's musl comes without the kernel's headers, and its compiler does not ask the linker for the unwind tables' index.
 test-units-musl: $(VENV)/.stamp-install ## shim and watcher compiled with musl-gcc (package musl-tools), and their unit tests
