@@ -30,7 +30,7 @@ from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
 from .kinds.processes import command_lines, process_table, thread_table
-from .kinds.recording import loss_table, setting_table
+from .kinds.recording import has_lost, loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
 from .kinds.ticks import code_table, cpu_table, shim_ns
@@ -308,9 +308,11 @@ class Conversion:
             return 0
         try:
             header = read_header(self._spool.path)
-            return max(int(header["processes"]) - self._last_process, 0) + int(header["late"])
         except TraceError:  # the folder was removed, which is a loss of its own
             return 0
+        has_all = not self._outcome.follows and not has_lost(self._survey.header)
+        known = self._last_process if has_all else int(self._survey.header["processes"])
+        return max(int(header["processes"]) - known, 0) + int(header["late"])
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid

@@ -34,6 +34,11 @@ def setting_table(header: np.void, wall_ns: int, more: dict[str, str]) -> dict[s
     return {"name": list(settings), "value": [storable(value) for value in settings.values()]}
 
 
+def has_lost(header: np.void) -> bool:
+    """Whether records of the shim may be missing, by the counters in the spool's ``header``."""
+    return any(count and loss.severity != "info" for loss, count in zip(shim_losses(), header["losses"], strict=False))
+
+
 def loss_table(header: np.void, recorder_counts: Mapping[str, int]) -> dict[str, Any]:
     """The ``loss`` table: counters of the shim in the spool's ``header``, then the recorder's own, without zeros."""
     counted: list[tuple[Loss, int]] = list(zip(shim_losses(), header["losses"].tolist(), strict=False))

@@ -137,6 +137,20 @@ def test_a_sampled_recording_says_in_each_trace_how_much_of_it_was_recorded(tmp_
     assert cpu_s < 0.8 * used_s
 
 
+def test_processes_of_earlier_traces_do_not_run_on_in_the_last(any_python: Interpreter, tmp_path: Path) -> None:
+    """Their ids are higher than all in the last trace."""
+    code = (
+        "import subprocess, sys, time\n"
+        "for _ in range(3): subprocess.run([sys.executable, '-c', 'pass'])\n"
+        "begun = time.time()\n"
+        "while time.time() - begun < 3: sum(range(1000))\n"
+    )
+    done = record(tmp_path, ["-c", code], any_python, ["--rotate", "1s"])
+    assert done.status == 0, done.stderr.decode()
+    assert len(found := traces(tmp_path)) > 2
+    assert not [row["name"] for each in found for row in rows(each, "loss") if row["name"] == "processes_running"]
+
+
 def test_a_killed_recorder_loses_and_doubles_nothing(tmp_path: Path) -> None:
     running: dict[str, subprocess.Popen[bytes]] = {}
     for number, (what, point) in enumerate(POINTS.items()):
