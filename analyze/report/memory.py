@@ -191,4 +191,13 @@ def _reconciliation(row: Row, trace: int) -> Reconciliation:
     parts = [
         MemoryPart(name, size, size / whole if size is not None and whole else None) for name, size in sizes.items()
     ]
-    return Reconciliation(trace, row["moment"], row["t_s"], row["processes"], whole, parts, row["reserved_bytes"])
+    return Reconciliation(
+        trace,
+        row["moment"],
+        row["t_s"],
+        row["processes"],
+        whole,
+        parts,
+        row["reserved_bytes"],
+        row["shared_mapped_bytes"],
+    )

@@ -58,7 +58,10 @@ class MemoryPart:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """The parts of the process tree's resident set at one moment (peak or end). ``parts`` add up to ``rss_bytes``."""
+    """The parts of the process tree's resident set at one moment (peak or end). ``parts`` add up to ``rss_bytes``.
+
+    ``shared_mapped_bytes``: shared anonymous mappings, in the part ``shared`` alone; None = unknown, and ``mappings`` has
+    them, too."""
 
     trace: int
     moment: str
@@ -67,6 +70,7 @@ class Reconciliation:
     rss_bytes: int
     parts: list[MemoryPart]
     reserved_bytes: int
+    shared_mapped_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _PART_NAMES = {
     "python_pools": "Python's small objects (pools)",
     "python_malloc": "Python's larger blocks",
     "native_malloc": "native blocks",
-    "mappings": "mappings by libraries",
+    "mappings": "mapped directly (mmap)",
     "arenas_unused": "unused in Python's arenas",
     "shared": "files and shared memory",
     "other": "everything else",
@@ -165,11 +165,23 @@ def _reconciliations(report: MemoryReport, screen: Screen) -> Iterator[str]:
     if any(each.processes > 1 for each in report.reconciliation):
         text = "Pages that processes share (code, files, memory from before a fork) count in each of them."
         yield from wrap(text, screen.width)
-    if any(part.name == "other" and (part.bytes or 0) < 0 for each in report.reconciliation for part in each.parts):
-        yield from wrap(
-            "A negative rest means that more was allocated than touched, or that memory changed between two readings.",
-            screen.width,
-        )
+    shared = max((each.shared_mapped_bytes or 0 for each in report.reconciliation), default=0)
+    if shared:
+        text = f"Files and shared memory include {megabytes(shared)} of shared anonymous mappings (MAP_SHARED)."
+        yield from wrap(text, screen.width)
+    below_none = [each for each in report.reconciliation if _part(each, "other") < 0]
+    if below_none:
+        text = "A negative rest means that more was allocated than touched, or that memory changed between two readings"
+        if any(each.shared_mapped_bytes is None and _part(each, "mappings") > 0 for each in below_none):
+            text += (
+                ". It may also be shared anonymous memory (MAP_SHARED): in this recording, by an older version, it is both"
+                " in what was mapped directly and in files and shared memory"
+            )
+        yield from wrap(f"{text}.", screen.width)
+
+
+def _part(found: Reconciliation, name: str) -> int:
+    return next((part.bytes or 0 for part in found.parts if part.name == name), 0)
 
 
 def _reconciliation(moments: list[Reconciliation], screen: Screen) -> Iterator[str]:

@@ -431,10 +431,11 @@ struct record_heap {
   int64_t t_ns;
   int64_t footprint_bytes; /* usable bytes of all live blocks and mappings */
   int64_t python_bytes;    /* the part of footprint_bytes that went through Python's allocators */
-  int64_t mapped_bytes;    /* the part of footprint_bytes in anonymous mappings that libraries made */
+  int64_t mapped_bytes;    /* the part of footprint_bytes in anonymous mappings of program and libraries */
   int64_t reserved_bytes;  /* mapped without access or without reserve: not memory yet, not part of footprint_bytes */
-  int64_t arena_bytes;     /* arenas of pymalloc */
-  int64_t pool_bytes;      /* live blocks in the arenas: arena_bytes - pool_bytes is held but unused */
+  uint32_t arena_pages;    /* arenas of pymalloc, in pages of 4 KiB */
+  uint32_t shared_pages; /* resident pages (4 KiB) of mapped_bytes in shared mappings; estimated like untouched_pages */
+  int64_t pool_bytes;    /* live blocks in the arenas; the rest of these is held but unused */
 };
 
 #define WAIT_SLEEP 1    /* blocked in a system call: a lock, a socket, sleep, poll, a child */

@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 12
+#define SPOOL_VERSION 13
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024

@@ -298,12 +298,24 @@ KINDS: tuple[Kind, ...] = (
         (
             Column("footprint_bytes", "int64", "bytes", "usable bytes of all live blocks and mappings"),
             Column("python_bytes", "int64", "bytes", "the part of it that went through Python's allocators"),
-            Column("mapped_bytes", "int64", "bytes", "the part of it in anonymous mappings that libraries made"),
+            Column(
+                "mapped_bytes",
+                "int64",
+                "bytes",
+                "the part of it in anonymous mappings that the program or libraries made",
+            ),
             Column(
                 "untouched_bytes",
                 "int64",
                 "bytes",
                 "the part of mapped_bytes that was not resident when last checked, at most a second before",
+            ),
+            Column(
+                "shared_mapped_bytes",
+                "int64",
+                "bytes",
+                "the part of mapped_bytes that was resident then and is shared (MAP_SHARED): rss.shared_bytes has it, too",
+                "recorded by an older version",
             ),
             Column("reserved_bytes", "int64", "bytes", "mapped without access or reserve: address space, not memory"),
             Column("arena_bytes", "int64", "bytes", "arenas of pymalloc"),

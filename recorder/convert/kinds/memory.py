@@ -11,10 +11,16 @@ from ....formats.trace.columns import Masked
 from ..survey.columns import thread_ids
 from ..survey.stacks import Stacks
 
-#: The unit of ``record_heap.untouched_pages``, whatever the machine's own.
+#: The unit of the pages in ``record_heap``, whatever the machine's own.
 _PAGE_BYTES = 4096
 
-_HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes", "arena_bytes")
+_HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes")
+#: Column of the ``heap`` table -> field of the record.
+_HEAP_PAGES = {
+    "untouched_bytes": "untouched_pages",
+    "shared_mapped_bytes": "shared_pages",
+    "arena_bytes": "arena_pages",
+}
 _SAMPLE_SIZES = ("net_bytes", "footprint_bytes", "python_footprint_bytes", "allocated_bytes", "python_allocated_bytes")
 
 
@@ -40,14 +46,14 @@ def copy_table(copies: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, An
 def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
     """The ``heap`` table."""
     records = heaps.records
+    pages = {column: records[field].astype(np.int64) * _PAGE_BYTES for column, field in _HEAP_PAGES.items()}
     return {
         "t_ns": records["t_ns"] - start_mono_ns,
         "process": heaps.process,
-        "untouched_bytes": records["untouched_pages"].astype(np.int64) * _PAGE_BYTES,
         "pool_bytes": Masked(
             records["pool_bytes"], records["pool_bytes"] < 0
         ),  # unknown where only arenas were counted
-    } | {name: records[name] for name in _HEAP_SIZES}
+    } | ({name: records[name] for name in _HEAP_SIZES} | pages)
 
 
 def _common(bulk: Bulk, start_mono_ns: int) -> dict[str, Any]:

@@ -104,6 +104,7 @@ static bool find_other_access(uintptr_t start, uintptr_t end, bool accessible, s
     if (ranges[at].kind.group || ranges[at].kind.memory == accessible) continue;
     part->start = ranges[at].start > start ? ranges[at].start : start;
     part->end = ranges[at].end < end ? ranges[at].end : end;
+    part->kind.shared = ranges[at].kind.shared;
     return true;
   }
   return false;
@@ -116,8 +117,9 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
   fork_check();
   if (recording() && ranges_lock()) {
     while (find_other_access(start, start + ranges_round_up(bytes), accessible, &part)) {
+      struct kind kind = {.memory = accessible, .shared = part.kind.shared};
       ranges_cut(part.start, part.end, 0, NULL);
-      ranges_enter(part.start, part.end, part.end - part.start, (struct kind){.memory = accessible}, ALLOC_MPROTECT, 0);
+      ranges_enter(part.start, part.end, part.end - part.start, kind, ALLOC_MPROTECT, 0);
     }
     ranges_unlock();
   }
@@ -133,7 +135,7 @@ static void *map(void *address, size_t bytes, int protection, int flags, int fd,
   if (start == MAP_FAILED || !memory_counts()) return start;
   if ((flags & MAP_ANONYMOUS) && counting(caller)) {
     bool accessible = protection != PROT_NONE, by_residency = flags & MAP_NORESERVE;
-    struct kind kind = {.memory = accessible && !by_residency};
+    struct kind kind = {.memory = accessible && !by_residency, .shared = flags & MAP_SHARED};
     if (by_residency && accessible && bytes > MOST_RESIDENT) loss_add(LOSS_mapping_missed);
     note_mapped((uintptr_t)start, bytes, kind, by_residency && bytes <= MOST_RESIDENT);
   } else if (flags & MAP_FIXED) {
@@ -154,7 +156,8 @@ EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int 
 static void put_back(int parts, const struct range *last) {
   int saved_errno = errno;
   if (parts == 1) {
-    struct kind kind = {.memory = last->kind.memory}; /* another thread may have ended the group */
+    struct kind kind = {.memory = last->kind.memory,
+                        .shared = last->kind.shared}; /* another thread may have ended the group */
     note_mapped(last->start, last->end - last->start, kind, last->kind.group != 0);
   } else {
     loss_add(LOSS_mapping_missed);

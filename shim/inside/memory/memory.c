@@ -102,23 +102,26 @@ void memory_found(int64_t in_pools) {
 
 #define HEAP_FIRST_NS 100000000
 #define HEAP_LAST_NS 1000000000
+#define HEAP_PAGE 4096 /* bytes, whatever the kernel's pages have */
 
 static struct record_heap peak; /* composition at the highest footprint since the last peak record; head = 0: none */
 static _Atomic int peak_busy;
 static _Atomic int64_t peak_bytes;
 static _Atomic int64_t heap_due_ns;
-static _Atomic uint32_t untouched_pages; /* at the last heap record */
+static _Atomic struct touched touched; /* at the last heap record */
 
 static void describe_heap(struct record_heap *out) {
   out->t_ns = clock_now_ns();
-  out->untouched_pages = atomic_load(&untouched_pages);
+  struct touched pages = atomic_load(&touched);
+  out->untouched_pages = pages.untouched;
+  out->shared_pages = pages.shared;
   out->footprint_bytes = atomic_load(&footprint);
   out->python_bytes = python_bytes();
   mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);
-  out->arena_bytes = pyalloc_arena_bytes();
+  out->arena_pages = (uint32_t)(pyalloc_arena_bytes() / HEAP_PAGE);
   int64_t outside = atomic_load(&python_outside_pools);
   out->pool_bytes = out->python_bytes - (outside > 0 ? outside : 0);
-  if (!out->arena_bytes || out->pool_bytes < 0) out->pool_bytes = 0;
+  if (!out->arena_pages || out->pool_bytes < 0) out->pool_bytes = 0;
   if (spool->features & FEATURE_ARENAS_ONLY) out->pool_bytes = -1; /* unknown */
 }
 
@@ -158,7 +161,7 @@ static void note_heap(void) {
 void memory_write_heap(void) {
   struct record_heap heap = {0};
   if (!memory_counts()) return;
-  atomic_store(&untouched_pages, pages_untouched());
+  atomic_store(&touched, pages_touched());
   write_peak();
   describe_heap(&heap);
   write_heap(&heap);

@@ -21,7 +21,7 @@
 #include "shared/spool.h"
 
 #define PAGE arch_page_bytes()
-#define UNTOUCHED_UNIT 4096 /* bytes, whatever the kernel's pages have */
+#define UNIT_OF_RECORDS 4096 /* bytes, whatever the kernel's pages have */
 #define PIECE_PAGES 1024
 #define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
 #define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings, at a tick: 0.2 ms if all are resident */
@@ -43,16 +43,23 @@ static size_t pages_of_piece(uintptr_t start, uintptr_t end) {
   return pages < PIECE_PAGES ? pages : PIECE_PAGES;
 }
 
-static uint64_t count_untouched(void) {
-  uint64_t every = (uint64_t)ranges_bytes(true) / PAGE / EXAMINED_PAGES + 1, piece = 0, count = 0;
+static void count_touched(uint64_t *untouched, uint64_t *shared) {
+  uint64_t every = (uint64_t)ranges_bytes(true) / PAGE / EXAMINED_PAGES + 1, piece = 0;
   for (size_t at = 0; at < range_count; at++) {
     uintptr_t start = ranges[at].start, end = ranges[at].end;
     for (; ranges[at].kind.memory && start < end; start += PIECE_PAGES * PAGE) {
       unsigned pages = (unsigned)pages_of_piece(start, end);
-      if (piece++ % every == 0) count += every * (pages - resident_in(start, pages, pages));
+      if (piece++ % every) continue;
+      unsigned resident = resident_in(start, pages, pages);
+      *untouched += every * (pages - resident);
+      if (ranges[at].kind.shared) *shared += every * resident;
     }
   }
-  return count;
+}
+
+static uint32_t in_units(uint64_t pages) {
+  uint64_t count = pages * (PAGE / UNIT_OF_RECORDS);
+  return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
 static uintptr_t counted_to; /* where the count of resident pages goes on; 0 = none has begun */
@@ -109,15 +116,15 @@ static bool count_resident(uint64_t stack, uint64_t pages) {
   return true;
 }
 
-uint32_t pages_untouched(void) {
+struct touched pages_touched(void) {
   bool inside = ranges_are_locked_here();
-  if (!range_count || (!inside && !ranges_lock())) return 0;
+  if (!range_count || (!inside && !ranges_lock())) return (struct touched){0};
   int saved_errno = errno;
-  uint64_t count = count_untouched();
+  uint64_t untouched = 0, shared = 0;
+  count_touched(&untouched, &shared);
   errno = saved_errno;
   if (!inside) ranges_unlock();
-  count *= PAGE / UNTOUCHED_UNIT;
-  return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+  return (struct touched){in_units(untouched), in_units(shared)};
 }
 
 static void look(uint64_t stack, bool now) {

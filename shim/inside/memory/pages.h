@@ -6,9 +6,13 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Returns how many pages of 4 KiB are mapped and not resident. Above EXAMINED_PAGES pages it is an estimate from a part
- * of them. Returns 0 if the table cannot be locked. Context: malloc. */
-uint32_t pages_untouched(void);
+struct touched {
+  uint32_t untouched; /* pages of 4 KiB that are not resident */
+  uint32_t shared;    /* resident ones of shared mappings */
+};
+/* Looks at the pages of what is mapped. Above EXAMINED_PAGES pages both are estimates from a part of them. Both are 0 if
+ * the table cannot be locked. Context: malloc. */
+struct touched pages_touched(void);
 /* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the
  * one that runs; 0 = none. Context: signal. */
 void pages_look(uint64_t stack, bool now);

@@ -76,7 +76,7 @@ void ranges_unlock(void) {
   seal_leave(section);
 }
 
-/* True inside memory_mapped, whose slow path may call pages_untouched. */
+/* True inside memory_mapped, whose slow path may call pages_touched. */
 bool ranges_are_locked_here(void) { return atomic_load(&holder) == (int32_t)syscall(SYS_gettid); }
 
 /* In a tick, a thread does not wait for another one that has the lock. */
@@ -160,7 +160,9 @@ int ranges_cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *las
   return parts;
 }
 
-static bool is_same(struct kind a, struct kind b) { return a.memory == b.memory && a.group == b.group; }
+static bool is_same(struct kind a, struct kind b) {
+  return a.memory == b.memory && a.shared == b.shared && a.group == b.group;
+}
 
 /* Joins neighbouring ranges that have no sample. */
 static void join_neighbours(size_t at) {

@@ -14,6 +14,7 @@ struct range {
   uint64_t block_bytes; /* bytes of the mapping when it was sampled */
   struct kind {
     bool memory;    /* false = a reservation, or in a group */
+    bool shared;    /* MAP_SHARED: the kernel counts its pages with those of files */
     uint16_t group; /* of residency.c; 0 = none */
   } kind;
 };

@@ -578,7 +578,7 @@ static void *work(void *nothing) {
     make_accessible_in_parts();
     resize();
     touch_and_give_back();
-    if (round % 50 == 0) pages_untouched();
+    if (round % 50 == 0) pages_touched();
   }
   add_freed();
   return nothing;
@@ -603,6 +603,35 @@ static void everything_was_freed(void) {
   pages_look(1, true);
   mappings_sizes(&mapped, &reserved);
   check(mapped == 0 && reserved == 0 && counted == 0 && ended_parts > 0);
+}
+
+static struct touched added(struct touched before) {
+  struct touched now = pages_touched();
+  return (struct touched){now.untouched - before.untouched, now.shared - before.shared};
+}
+
+/* What the kernel counts with files is told apart, however it is cut, protected and moved. */
+static void tell_shared_pages(void) {
+  const size_t pages = 300, unit = (size_t)PAGE / 4096;
+  struct touched before = pages_touched();
+  int64_t free_left = this_memory.stream[NATIVE].free_left;
+  char *start = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+       *own = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(start != MAP_FAILED && own != MAP_FAILED);
+  for (size_t i = 0; i < 200; i++) start[i * PAGE] = 1;
+  for (size_t i = 0; i < 70; i++) own[i * PAGE] = 1;
+  check(added(before).shared == 200 * unit && added(before).untouched == (100 + 230) * unit);
+  check(munmap(start, 50 * PAGE) == 0);
+  check(mprotect(start + 60 * PAGE, 40 * PAGE, PROT_NONE) == 0 && added(before).shared == 110 * unit);
+  check(mprotect(start + 60 * PAGE, 40 * PAGE, PROT_READ) == 0 && added(before).shared == 150 * unit);
+  char *moved = mremap(start + 200 * PAGE, 100 * PAGE, 150 * PAGE, MREMAP_MAYMOVE);
+  check(moved != MAP_FAILED && added(before).shared == 150 * unit);
+  moved[0] = 1;
+  check(added(before).shared == 151 * unit);
+  check(munmap(moved, 150 * PAGE) == 0 && munmap(start, 200 * PAGE) == 0 && munmap(own, pages * PAGE) == 0);
+  check(added(before).shared == 0 && added(before).untouched == 0);
+  this_memory.stream[NATIVE].free_left = free_left;
+  counted = 0;
 }
 
 int main(void) {
@@ -631,6 +660,7 @@ int main(void) {
   count_at_ticks();
   leave_out_own_faults();
   header.features = 0;
+  tell_shared_pages();
   count_much_at_the_end();
   make_room();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);

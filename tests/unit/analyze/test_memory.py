@@ -15,6 +15,8 @@ from scalene_trace.analyze.results.memory import MemoryReport, MemoryRow
 from scalene_trace.analyze.results.report import Line, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.cli.render.memory import memory_text
+from scalene_trace.cli.render.text import Screen
 from tests.support.trace_builder import SECOND, TraceBuilder
 
 APP, LIBRARY = "/home/me/app.py", "/usr/lib/python3.12/json/decoder.py"
@@ -445,6 +447,41 @@ def test_the_resident_set_is_taken_apart(tmp_path: Path) -> None:
     at_end = parts_of(report, "end")
     assert (end.t_s, at_end["other"]) == (9.0, 70_000_001 - 2_000_003 - 20_000_003)
     assert (at_end["python_pools"], at_end["python_malloc"], at_end["arenas_unused"]) == (1_000_000, 3, None)
+
+
+def shared_mapping(tmp_path: Path, shared: int | None, **columns: int) -> MemoryReport:
+    """90,000,017 mapped, of which 70,000,001 are shared and touched, and 9,000,011 never touched."""
+    builder, process, _ = one_process()
+    sizes = {"mapped": 90_000_017, "untouched": 9_000_011, "shared_mapped": shared}
+    builder.heap(1 * SECOND, process, 90_000_017, **sizes)
+    readings = {"rss_bytes": 100_000_007, "shared_bytes": 78_000_003} | columns
+    builder.add("rss", t_ns=2 * SECOND, process=process, **readings)
+    return memory_of(builder, tmp_path)
+
+
+def test_shared_anonymous_mappings_count_once(tmp_path: Path) -> None:
+    report = shared_mapping(tmp_path, 70_000_001)
+    parts = parts_of(report, "peak")
+    # the kernel has the shared pages among those of files: 100,000,007 - 78,000,003 - 11,000,005 is left
+    assert (parts["mappings"], parts["shared"], parts["other"]) == (11_000_005, 78_000_003, 10_999_999)
+    assert report.reconciliation[0].shared_mapped_bytes == 70_000_001
+    text = " ".join(memory_text(report, Screen(120)))
+    assert "include 70.0 MB of shared anonymous mappings" in text and "negative" not in text
+
+
+def test_shared_mappings_that_a_process_has_not_touched_are_not_its_own(tmp_path: Path) -> None:
+    report = shared_mapping(tmp_path, 70_000_001, rss_bytes=30_000_001, shared_bytes=8_000_009)
+    parts = parts_of(report, "peak")
+    assert (parts["mappings"], parts["shared"], parts["other"]) == (11_000_005, 8_000_009, 10_999_987)
+    assert report.reconciliation[0].shared_mapped_bytes == 8_000_009
+
+
+def test_recordings_that_do_not_tell_shared_mappings_say_so(tmp_path: Path) -> None:
+    report = shared_mapping(tmp_path, None)
+    parts = parts_of(report, "peak")
+    assert (parts["mappings"], parts["shared"], parts["other"]) == (81_000_006, 78_000_003, -59_000_002)
+    assert report.reconciliation[0].shared_mapped_bytes is None
+    assert "by an older version, it is both in" in " ".join(memory_text(report, Screen(200)))
 
 
 def test_an_allocated_size_above_the_resident_one_leaves_a_negative_rest(tmp_path: Path) -> None:

@@ -350,10 +350,12 @@ def test_a_forked_process_does_not_count_the_collections_of_its_parent_again(tmp
 
 def test_the_parts_of_the_heap_are_kept_as_recorded(tmp_path):
     sizes = {"footprint_bytes": 1_999_993, "python_bytes": 99_991, "mapped_bytes": -1, "reserved_bytes": 1 << 30}
-    sizes |= {"arena_bytes": 1 << 20, "pool_bytes": 77_777}
-    builder = SpoolBuilder().start().add("heap", t_ns=START_MONO_NS + 4, untouched_pages=5, **sizes)
-    builder.add("heap", t_ns=START_MONO_NS + 5, untouched_pages=5, **(sizes | {"pool_bytes": -1}))
-    same = {"process": 1, "untouched_bytes": 20_480} | sizes
+    sizes |= {"pool_bytes": 77_777}
+    pages = {"untouched_pages": 5, "shared_pages": 2**32 - 1, "arena_pages": 256}
+    builder = SpoolBuilder().start().add("heap", t_ns=START_MONO_NS + 4, **pages, **sizes)
+    builder.add("heap", t_ns=START_MONO_NS + 5, **pages, **(sizes | {"pool_bytes": -1}))
+    in_pages = {"untouched_bytes": 20_480, "shared_mapped_bytes": (2**32 - 1) * 4096, "arena_bytes": 1 << 20}
+    same = {"process": 1} | in_pages | sizes
     found = rows(tables_of(builder, tmp_path)["heap"])
     assert found == [{"t_ns": 4} | same, {"t_ns": 5} | same | {"pool_bytes": None}], "unknown where arenas were counted"
 

@@ -350,7 +350,8 @@ def _heap(draw: st.DrawFn, builder: TraceBuilder, t_ns: int, process: int) -> No
     """Parts that may contradict each other, as counters read one after the other do."""
     size = st.integers(0, 50_000_000)
     names = ("python", "mapped", "untouched", "reserved", "arena", "pool")
-    builder.heap(t_ns, process, draw(size), **{name: draw(size) for name in names})
+    shared = draw(st.none() | size)
+    builder.heap(t_ns, process, draw(size), shared_mapped=shared, **{name: draw(size) for name in names})
 
 
 def oracle_reconciliation(builder: TraceBuilder, selection: Selection) -> list[Row]:
@@ -386,6 +387,7 @@ def _readings(builder: TraceBuilder, chosen: list[Row], t_ns: int, last_end: int
 
 def _parts_at(builder: TraceBuilder, chosen: list[Row], moment: str, t_ns: int, last_end: int | None) -> Row:
     sums: Row = defaultdict(int, moment=moment, t_s=t_ns / 1e9, shared_bytes=None)
+    unknown = False
     for reading, process in _readings(builder, chosen, t_ns, last_end):
         sums["processes"] += 1
         sums["rss_bytes"] += reading["rss_bytes"]
@@ -396,9 +398,15 @@ def _parts_at(builder: TraceBuilder, chosen: list[Row], moment: str, t_ns: int, 
             sums["pool_bytes"] += heap["pool_bytes"]
             sums["python_bytes"] += max(heap["python_bytes"] - heap["pool_bytes"], 0)
             sums["native_bytes"] += max(heap["footprint_bytes"] - heap["python_bytes"] - heap["mapped_bytes"], 0)
-            sums["mapped_bytes"] += max(heap["mapped_bytes"] - heap["untouched_bytes"], 0)
+            shared, in_files = heap["shared_mapped_bytes"], reading["shared_bytes"]
+            own = heap["mapped_bytes"] - heap["untouched_bytes"] - ((shared or 0) if in_files is not None else 0)
+            sums["mapped_bytes"] += max(own, 0)
+            unknown |= shared is None
+            sums["shared_mapped_bytes"] += 0 if shared is None or in_files is None else min(shared, in_files)
             sums["unused_bytes"] += max(heap["arena_bytes"] - heap["pool_bytes"], 0)
             sums["reserved_bytes"] += heap["reserved_bytes"]
+    if unknown:
+        sums["shared_mapped_bytes"] = None
     return sums
 
 

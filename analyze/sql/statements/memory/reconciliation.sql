@@ -1,9 +1,8 @@
 -- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
--- Sums over the processes alive, each with counters that it reported near the reading of its resident set: the
--- last ones before it, the first ones after it, or the last ones before it that are not from the process's last
--- 10 ms (after that, its interpreter has finalized). Of these, those whose footprint differs by at most the
--- threshold from that at the reading, then those from before the last 10 ms, then the closest ones. Pages that
--- processes share count in each of them, in the resident set and in its parts.
+-- Sums over the processes alive, each with counters that it reported near the reading of its resident set: the last
+-- ones before it, the first after it, or the last ones before it that are not from its last 10 ms (after that, it has
+-- finalized). Of these, those whose footprint differs by at most the threshold from that at the reading, then those
+-- from before the last 10 ms, then the closest. Pages that processes share count in each, also in its parts.
 -- Reads: heap_samples, memory_samples, resident_moments, settings
 -- Columns:
 --   moment: peak (of the resident set) or end (the last reading)
@@ -13,9 +12,10 @@
 --   pool_bytes [bytes]: live blocks in pymalloc's pools; whole arenas where only these were counted
 --   python_bytes [bytes]: live blocks of malloc, and frame stacks, that Python's allocators handed out
 --   native_bytes [bytes]: live blocks of malloc that other code allocated
---   mapped_bytes [bytes]: touched pages of anonymous mappings that libraries made
---   unused_bytes [bytes]: the rest of pymalloc's arenas; NULL = unknown, as only arenas were counted
+--   mapped_bytes [bytes]: touched pages of anonymous mappings that are in no other part
+--   shared_mapped_bytes [bytes]: of shared ones, a part of shared_bytes; NULL = unknown: mapped_bytes has them, too
 --   shared_bytes
+--   unused_bytes [bytes]: the rest of pymalloc's arenas; NULL = unknown, as only arenas were counted
 --   reserved_bytes [bytes]: address space without memory, not a part of the resident set
 -- Order: the peak first
 WITH step AS (
@@ -50,9 +50,11 @@ SELECT moment, any_value(t_ns) / 1e9 AS t_s, count(*) AS processes, sum(rss_byte
     coalesce(sum(greatest(coalesce(pool_bytes, arena_bytes), 0)), 0)::BIGINT AS pool_bytes,
     coalesce(sum(greatest(python_bytes - coalesce(pool_bytes, arena_bytes), 0)), 0)::BIGINT AS python_bytes,
     coalesce(sum(greatest(footprint_bytes - python_bytes - mapped_bytes, 0)), 0)::BIGINT AS native_bytes,
-    coalesce(sum(greatest(mapped_bytes - coalesce(untouched_bytes, 0), 0)), 0)::BIGINT AS mapped_bytes,
+    coalesce(sum(greatest(mapped_bytes - coalesce(untouched_bytes, 0) - told_bytes, 0)), 0)::BIGINT AS mapped_bytes,
+    if(count(mapped_bytes) > count(shared_mapped_bytes), NULL, sum(least(told_bytes, shared_bytes)))::BIGINT
+        AS shared_mapped_bytes, sum(shared_bytes)::BIGINT AS shared_bytes,
     if(count(arena_bytes) > count(pool_bytes), NULL, coalesce(sum(greatest(arena_bytes - pool_bytes, 0)), 0))::BIGINT
-        AS unused_bytes,
-    sum(shared_bytes)::BIGINT AS shared_bytes, coalesce(sum(reserved_bytes), 0)::BIGINT AS reserved_bytes
-FROM resident_moments LEFT JOIN counted USING (moment, process)
+        AS unused_bytes, coalesce(sum(reserved_bytes), 0)::BIGINT AS reserved_bytes
+FROM (FROM resident_moments LEFT JOIN counted USING (moment, process)
+    SELECT *, if(shared_bytes IS NULL, 0, coalesce(shared_mapped_bytes, 0)) AS told_bytes)
 GROUP BY moment ORDER BY moment DESC
