@@ -516,6 +516,15 @@ def test_the_resident_set_of_the_tree_is_that_of_the_processes_there(tmp_path: P
     assert parts_of(report, "peak")["native_malloc"] == 35_000_000 + 10_000_001
 
 
+def test_the_end_is_before_the_interpreter_finalizes(tmp_path: Path) -> None:
+    builder, process, thread = one_process(end_ns=10 * SECOND)
+    builder.alloc(1 * SECOND, process, thread, None, 1_009, 8 * SECOND, at_exit=True)
+    for t_ns, rss in ((3, 50_000_017), (8, 40_000_003), (10, 14_000_029)):
+        builder.add("rss", t_ns=t_ns * SECOND - 1, process=process, rss_bytes=rss)
+    found = [(each.t_s, each.rss_bytes) for each in memory_of(builder, tmp_path).reconciliation]
+    assert found == [(pytest.approx(3), 50_000_017), (pytest.approx(8), 40_000_003)]
+
+
 def test_without_readings_there_is_nothing_to_take_apart(tmp_path: Path) -> None:
     builder, process, _ = one_process()
     builder.heap(1 * SECOND, process, 80_000_009)

@@ -5,7 +5,7 @@
 -- from before the last 10 ms, then the closest. Pages that processes share count in each, also in its parts.
 -- Reads: heap_samples, memory_samples, resident_moments, settings
 -- Columns:
---   moment: peak (of the resident set) or end (the last reading)
+--   moment: peak (of the resident set) or end (the last reading before finalization)
 --   t_s
 --   processes: number of processes alive
 --   rss_bytes [bytes]: resident set
