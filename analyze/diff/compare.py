@@ -252,7 +252,7 @@ class _Comparison:
         change = replace(change, difference=after - before, ratio=ratio)
         if test is None:
             return change
-        low, high = (value if math.isfinite(value) else None for value in (test.low, test.high))
+        low, high = (value if math.isfinite(value) else None for value in _around(test, measure, sides))
         if p is None:  # too small to be tested
             return replace(change, low=low, high=high)
         is_noise = p >= ALPHA or not self._matters(measure, sides)
@@ -289,6 +289,17 @@ class _Comparison:
     def changes(self, numbers: dict[str, int]) -> Changes:
         """The changes with these indices by measure; None if not recorded on both sides."""
         return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
+
+
+def _around(test: Tested, measure: Measure, sides: Sides) -> tuple[float, float]:
+    """The interval of the test, widened to hold the figure that is shown beside it: the test adds half a sample to small
+    figures, and compares logarithms of runs, not their means. What rose from zero has no highest ratio."""
+    before, after = (side.mean for side in sides)
+    if measure.is_signed:
+        shown = after - before
+    else:
+        shown = after / before if before > 0 else math.inf if after > 0 else test.estimate
+    return min(test.low, shown), max(test.high, shown)
 
 
 def _grain(sides: Sequence[Side]) -> float:

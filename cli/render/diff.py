@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...analyze.diff.measures import LINE_MEASURES, MEASURES, Measure
@@ -117,6 +118,9 @@ def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str
     low, high = (100 * (end - 1) for end in (change.low, change.high))
     if high >= 1000 and low <= _NO_LOWER:
         return "unknown"
+    shown = round(100 * (change.ratio - 1), 1)  # rounded, the range must still hold the estimate
+    low = low if round(low) <= shown else math.floor(shown)
+    high = high if round(high) >= shown else math.ceil(shown)
     return f"{low:+.0f} to {high:+.0f} %" if high < 1000 else f"from {low:+.0f} %"
 
 

@@ -254,3 +254,42 @@ def test_a_line_that_was_removed_is_not_said_to_be_as_it_was(statuses: tuple[str
     lines = [replace(line, status=status) for line, status in zip(diff.lines, statuses, strict=True)]
     diff = replace(diff, lines=lines)
     assert said in list(diff_text(diff, Screen(120))) and said in list(diff_markdown(diff))
+
+
+MEASURED = ("cpu_s", "wall_s", "wait_s", "peak_bytes", "alloc_bytes", "live_at_peak_bytes", "growth_bytes", "gpu_s")
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (2, 3)])
+def test_a_range_holds_its_estimate_whatever_was_counted(counts: tuple[int, int]) -> None:
+    """Few samples or none on a side, sizes that differ a lot, runs that disagree."""
+    random = np.random.default_rng(20_261_130)
+
+    def figures() -> dict[str, Figure]:
+        weights = {name: 10.0 ** random.integers(-3, 3) for name in MEASURED}
+        samples = {name: int(random.choice([0, 1, 2, 9, 100])) for name in MEASURED}
+        return {name: Figure(n * weights[name], n * weights[name] ** 2) for name, n in samples.items()}
+
+    def run() -> Run:
+        rows = {(APP, line): RunRow("main", 1, figures()) for line in range(10, 30)}
+        nothing = RunRow(figures=dict.fromkeys(MEASURED, Figure(0.0)))
+        events = dict.fromkeys(trace_info().events, 1)
+        return Run(replace(trace_info(), events=events), 30.0, rows, nothing, RunRow(figures=figures()), {})
+
+    screen, seen = Screen(), 0
+    for _ in range(20):
+        diff = compared(*([run() for _ in range(count)] for count in counts))
+        changes = [diff.totals, *(line.changes for line in diff.lines)]
+        for name, change in (pair for each in changes for pair in each.items()):
+            if change is None or change.low is None or not (change.before or change.after):
+                continue
+            seen += 1
+            estimate = change.difference if name == "growth_bytes" else change.ratio
+            if estimate is None:
+                assert change.before == 0 and change.high is None
+                continue
+            assert change.high is None or change.low <= estimate <= change.high, (name, change)
+            shown = shown_range(change, screen)
+            if change.ratio is not None and " to " in shown:
+                low, high = (float(part) for part in shown.removesuffix(" %").split(" to "))
+                assert low <= round(100 * (change.ratio - 1), 1) <= high, (shown, change)
+    assert seen > 500
