@@ -40,8 +40,9 @@ class Places:
         return f"{'/'.join(parts)}:{line}"
 
     def said(self, line: Line | Leak) -> str:
-        """The place, then the line's text."""
-        return self.place(line.file, line.line) + quoted(line.source)
+        """The place, then the line's text; the function if there is no text, since the file may then be no file, either."""
+        function = f" (function {line.function})" if line.function and not line.function.endswith(">") else ""
+        return self.place(line.file, line.line) + (quoted(line.source) or function * (line.source is None))
 
 
 def quoted(source: str | None) -> str:

@@ -26,10 +26,11 @@ _INSTALLED = re.compile(
 #: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
 #: Code without a file that the user has typed or written: sessions of interpreters and notebooks, doctests, ``timeit``.
-#: What the recorder calls ``<not recorded>`` may be anybody's.
+#: What the recorder calls ``<not recorded>`` may be anybody's. ``<dynamic-code>`` is what cloudpickle calls the file of a
+#: function that it has sent to another process: the user's, since those of installed packages are sent by name.
 _TYPED = (
     r"stdin>|string>|console>|input>|ipython-input-|python-input-|bpython-input-|interactive input>|pyshell#|"
-    r"timed (?:exec|eval)>|magic-timeit>|command-\d|doctest |timeit-src>|not recorded>"
+    r"timed (?:exec|eval)>|magic-timeit>|command-\d|doctest |timeit-src>|not recorded>|dynamic-code>"
 )
 #: All other code without a file is made at run time, such as templates and wrappers of functions. networkx appends a
 #: number.

@@ -216,7 +216,13 @@ def _dedented(block: list[ShownLine]) -> list[str]:
     texts = [clean(line.source.rstrip()) if line.source is not None else None for line in block]
     indents = [len(text) - len(text.lstrip(" ")) for text in texts if text]
     common = min(indents, default=0)
-    return [_NO_SOURCE if text is None else text[common:] for text in texts]
+    return [_without_source(line) if text is None else text[common:] for line, text in zip(block, texts, strict=True)]
+
+
+def _without_source(line: ShownLine) -> str:
+    """What stands for the text of a line: its function, if that has a name."""
+    name = line.figures.function if line.figures is not None else None
+    return f"in {clean(name)}()  {_NO_SOURCE}" if name and not name.endswith(">") else _NO_SOURCE
 
 
 def _file_title(file: ShownFile, report: Report, screen: Screen) -> str:

@@ -66,6 +66,20 @@ def test_the_line_with_most_cpu_time_is_said_with_its_error(tmp_path: Path) -> N
     assert not [text for text in said(report, *KINDS) if "app.py:7" in text]
 
 
+def test_a_line_without_a_text_is_said_with_its_function(tmp_path: Path) -> None:
+    """A function that cloudpickle has sent to a worker has lost its file."""
+    program = Program()
+    caller = (f"{LIB}/concurrent/futures/process.py", "run", 1, 2)
+    stack = program.stack(("<dynamic-code>", "make.<locals>.f", 2, 4), caller)
+    for number in range(100):
+        program.tick(number, program.main, program.first, stack, user_ns=10 * MS)
+    report = program.report(tmp_path)
+    (text,) = said(report, "line")
+    assert " of the CPU time is in <dynamic-code>:4 (function make.<locals>.f), all of it in Python code" in text
+    shown = "\n".join(report_text(report, Screen(width=120)))
+    assert "in make.<locals>.f()  (source not in the trace)" in shown
+
+
 @pytest.mark.parametrize(
     ("ticks", "words"), [(0, "No CPU sample"), (1, "Only 1 CPU sample was taken"), (19, "Only 19 CPU samples")]
 )
@@ -236,11 +250,11 @@ def gpu_findings_of(builder: TraceBuilder, tmp_path: Path, copies: int = 1) -> l
 
 def test_the_time_of_gpus_is_said_with_its_line(tmp_path: Path) -> None:
     (found,) = gpu_findings_of(gpu_trace(), tmp_path)
-    assert found.text == "GPUs worked for 1.00 s in 10.00 s, all of it for app.py:10."
+    assert found.text == "GPUs worked for 1.00 s in 10.00 s, all of it for app.py:10 (function train)."
     assert (found.value, found.unit, found.name) == (pytest.approx(1), "s", "gpu")
     assert (found.part, found.file, found.line) == (pytest.approx(1), APP, 10)
     (twice,) = gpu_findings_of(gpu_trace(), tmp_path, copies=2)
-    assert twice.text == "GPUs worked for 2.00 s in 20.00 s, all of it for app.py:10."
+    assert twice.text == "GPUs worked for 2.00 s in 20.00 s, all of it for app.py:10 (function train)."
     assert not gpu_findings_of(gpu_trace(busy_ms=400), tmp_path)  # less than a twentieth of the time
 
 

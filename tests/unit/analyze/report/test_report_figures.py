@@ -181,6 +181,7 @@ def test_generated_code_is_the_users_only_where_it_was_given(tmp_path: Path, com
         ("<doctest app.main[0]>", True),
         ("<timeit-src>", True),
         ("<not recorded>", True),
+        ("<dynamic-code>", True),  # cloudpickle's, for the user's functions in other processes
     ],
 )
 def test_code_that_libraries_generate_belongs_to_its_caller(tmp_path: Path, file: str, is_typed: bool) -> None:
