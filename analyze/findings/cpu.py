@@ -114,20 +114,29 @@ def _most_of(row: Line) -> tuple[str | None, float | None, str]:
 
 
 def _inside(row: Line) -> str:
-    """The native function, or else the library, in which half of the row's time or more was spent: "half of it in …"."""
+    """The native function that the row called, or else the library, that took half of the row's time or more: "half of it in
+    calls of …". The library in which the instructions were is another one if that function called it."""
     called = next(iter(row.callees or []), None)
     cpu_s = row.cpu_s or 0.0
     # A line of Python code only is in a function of the interpreter's own, which it does not call.
     is_native = (row.native_s or 0.0) + (row.system_s or 0.0) >= _LEAST_CALLED * cpu_s
     if called is not None and called.name is not None and called.cpu_s >= 0.5 * cpu_s and is_native:
         where = "the interpreter" if called.image == "interpreter" else called.library
-        return f"{fraction(min(called.cpu_s / cpu_s, 1.0))} of it in {called.name}()" + (
+        text = f"{fraction(min(called.cpu_s / cpu_s, 1.0))} of it in calls of {called.name}()" + (
             f" of {where}" if where else ""
         )
-    first = next(iter(row.native_libraries or []), None)
-    if first is None or first.library is None or first.image != "extension" or first.native_s < 0.5 * cpu_s:
-        return ""
-    return f"{fraction(min(first.native_s / cpu_s, 1.0))} of it in the library {first.library}"
+        library, part = _library(row)
+        return text if library in (None, called.library) else f"{text}, and {part} in the library {library}"
+    library, part = _library(row)
+    return f"{part} of it in the library {library}" if library else ""
+
+
+def _library(row: Line) -> tuple[str | None, str]:
+    """The library, other than the interpreter, in which half of the row's time or more was spent, and its share in words."""
+    first, cpu_s = next(iter(row.native_libraries or []), None), row.cpu_s or 0.0
+    if first is None or first.image != "extension" or first.native_s < 0.5 * cpu_s:
+        return None, ""
+    return first.library, fraction(min(first.native_s / cpu_s, 1.0))
 
 
 def _of_package(row: Package, ticks: int, is_next: bool, lacks_stacks: bool) -> Finding:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scalene_trace.analyze.findings.find import find_findings
 from scalene_trace.analyze.findings.words import chosen, fraction
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.findings import KINDS, Finding
+from scalene_trace.analyze.results.libraries import CalleeTime, LibraryTime
 from scalene_trace.analyze.results.report import Report, report_json
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.report import report_text
@@ -322,6 +325,26 @@ def test_a_text_begins_with_the_findings_and_fits_every_screen(tmp_path: Path) -
         assert first.startswith("* 100 % ")
         assert all(cells(line) <= width for line in lines)
         assert not [line for line in lines if "\x1b" in line or set(line) & set("•±…")]
+
+
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ("h5py/_errors", "all of it in calls of call() of h5py/_errors."),
+        ("libz", "all of it in calls of call() of h5py/_errors, and almost all in the library libz."),
+    ],
+)
+def test_a_called_function_is_not_said_to_be_where_the_time_went(tmp_path: Path, library: str, words: str) -> None:
+    program = Program()
+    program.work(5, 500, pc_class="extension")
+    report = program.report(tmp_path)
+    cpu_s = report.lines[0].cpu_s or 0.0
+    called = CalleeTime("call", "h5py/_errors", "extension", cpu_s)
+    ran = LibraryTime(library, 0.94 * cpu_s, [], "extension")
+    changed = {"native_s": cpu_s, "python_s": 0.0, "callees": [called], "native_libraries": [ran]}
+    report = replace(report, lines=[replace(report.lines[0], **changed)])
+    (found,) = (each for each in find_findings(report, [], 10.0, 0) if each.kind == "line")
+    assert found.text.endswith(words)
 
 
 def test_fractions_and_choices() -> None:
