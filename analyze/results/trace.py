@@ -25,7 +25,8 @@ _WITHOUT_STACKS = ("unknown_python", "stacks_off", "python_second", "python_name
 @dataclass(frozen=True)
 class TraceInfo:
     """One trace. ``events``: number of samples by sampler; None means that the sampler was off or did not exist yet.
-    ``paused_s``: how much of ``wall_s`` the recording was paused, so that figures are of the rest."""
+    ``paused_s``: how much of ``wall_s`` the recording was paused, so that figures are of the rest. ``exit_status``: the
+    program's, 128 + n for signal n; None = it ran on, or that is unknown."""
 
     path: str
     trace_id: str
@@ -39,6 +40,7 @@ class TraceInfo:
     events: dict[str, int | None]
     losses: list[Loss]
     paused_s: float = 0.0
+    exit_status: int | None = None
 
     @property
     def recorded_s(self) -> float | None:

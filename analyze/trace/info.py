@@ -130,6 +130,7 @@ def _trace_info(
         events=_events(values, counts),
         losses=losses,
         paused_s=0.0 if wall_ns is None else pauses.within(0, wall_ns) / 1e9,
+        exit_status=whole_number(values.get("exit_status")),
     )
 
 

@@ -29,6 +29,9 @@ def processes_text(table: Table, screen: Screen) -> Iterator[str]:
     texts += ["peak: highest footprint."] * (screen.width >= _PEAK_FROM)
     texts += ["RSS: highest resident set, including pages that a forked process shares with its parent."]
     texts += ["exec starts a new row."]
+    statuses = [row.exit_status for row in table.rows if row.end not in ("exec", "running")]
+    texts += ["status: 128 + n if signal n killed the process."] * any((status or 0) > 128 for status in statuses)
+    texts += ["No status: nobody had waited for the process when the recording ended."] * (None in statuses)
     yield from (screen.paint(line, "dim") for line in wrap(" ".join(texts), screen.width))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
     facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
     facts += [counted(trace.processes, "process", "processes"), counted(trace.threads, "thread", "threads")]
     facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
+    facts += [_ended(trace.exit_status)]
     separator = screen.glyph(" · ", " | ")
     for line in joined([fact for fact in facts if fact], separator, screen.width):
         yield fit(line, screen.width, screen)
@@ -51,6 +53,16 @@ def _wall(trace: TraceInfo) -> str:
         return long
     share = f"{percent(trace.recorded_s, trace.wall_s):.3g} %"
     return f"{long}, {seconds(trace.recorded_s)} of it recorded ({share})"
+
+
+def _ended(status: int | None) -> str:
+    """How the program ended, unless all was well. A program may also return a number above 128 by itself."""
+    if not status:
+        return ""
+    try:
+        return f"exit status {status} ({signal.Signals(status - 128).name})"
+    except ValueError:
+        return f"exit status {status}"
 
 
 def _file_size(path: str) -> str:

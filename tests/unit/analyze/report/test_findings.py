@@ -11,11 +11,13 @@ import pytest
 
 from scalene_trace.analyze.findings.find import find_findings
 from scalene_trace.analyze.findings.words import chosen, fraction
+from scalene_trace.analyze.report.processes import build_processes
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.findings import KINDS, Finding
 from scalene_trace.analyze.results.libraries import CalleeTime, LibraryTime
 from scalene_trace.analyze.results.report import Report, report_json
 from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.processes import processes_text
 from scalene_trace.cli.render.report import report_text
 from scalene_trace.cli.render.text import Screen, cells
 from tests.support.example_traces import rich_trace
@@ -345,6 +347,35 @@ def test_a_called_function_is_not_said_to_be_where_the_time_went(tmp_path: Path,
     report = replace(report, lines=[replace(report.lines[0], **changed)])
     (found,) = (each for each in find_findings(report, [], 10.0, 0) if each.kind == "line")
     assert found.text.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [("0", ""), (None, ""), ("1", "exit status 1"), ("139", "exit status 139 (SIGSEGV)"), ("250", "exit status 250")],
+)
+def test_the_heading_says_how_the_program_ended(tmp_path: Path, status: str | None, words: str) -> None:
+    program = Program()
+    program.settings |= {"exit_status": status} if status else {}
+    if status is None:
+        program.settings.pop("exit_status", None)
+    report = program.report(tmp_path)
+    assert report.traces[0].exit_status == (None if status is None else int(status))
+    facts = list(report_text(report, Screen(200)))[1]
+    assert facts.endswith(f" · {words}") if words else "exit status" not in facts
+
+
+def test_processes_explain_the_statuses_that_they_show(tmp_path: Path) -> None:
+    def shown(*ends: tuple[str | None, int | None]) -> str:
+        program = TraceBuilder()
+        for end, status in ends:
+            program.process(end=end, exit_status=status)
+        path = program.write(tmp_path / "t.parquet")
+        table = build_processes([path], (), {"sort": None}, None, None)
+        return " ".join(" ".join(processes_text(table, Screen(120))).split())
+
+    assert "status:" not in shown(("exit", 0), ("exit", 128)) and "No status" not in shown(("exit", 0), ("exec", None))
+    assert "status: 128 + n if signal n killed the process." in shown(("exit", 0), ("signal", 137))
+    assert "No status: nobody had waited for the process when the recording ended." in shown(("exit", 0), (None, None))
 
 
 def test_fractions_and_choices() -> None:
