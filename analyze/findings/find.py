@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from ...formats.units import seconds
+from ...formats.units import counted, seconds
 from ..results.findings import Finding, WaitingLine
 from ..results.report import Report
 from ..results.trace import Loss, TraceInfo
@@ -13,7 +13,7 @@ from .memory import copy_findings, memory_findings
 from .waits import gpu_findings, wait_findings
 from .words import Places, chosen
 
-#: The most findings, besides the one on losses.
+#: The most findings, besides one on losses.
 MOST = 5
 _MOST_NAMES = 3
 #: Losses of single samples, and the samplers whose samples they are. They are said if they are this share of the samples.
@@ -27,6 +27,12 @@ _OF_SAMPLES = {
     "tasks_torn": ("task",),
 }
 _LEAST_LOST = 0.01
+#: Losses of whole programs that others started, and what these are. The figures of the others are right.
+_OF_PROGRAMS = {
+    "unrecorded_static": "a static binary, which cannot be recorded",
+    "unrecorded_setuid": "a program that gains privileges, which cannot be recorded",
+    "unrecorded_image": "a sanitizer's program, or one of another libc, which cannot be recorded",
+}
 
 
 def find_findings(report: Report, waiting: Iterable[WaitingLine], window_s: float, peaks_bytes: int) -> list[Finding]:
@@ -44,7 +50,8 @@ def find_findings(report: Report, waiting: Iterable[WaitingLine], window_s: floa
         gpu_findings(report, window_s, places),
         copy_findings(report, places),
     )
-    return [*_losses(report.traces), *chosen(groups, MOST)]
+    lost, left_out = list(_losses(report.traces)), list(_programs_left_out(report.traces))
+    return [*lost, *chosen(groups, MOST - bool(lost and left_out)), *left_out]
 
 
 def _losses(traces: Iterable[TraceInfo]) -> Iterator[Finding]:
@@ -62,9 +69,24 @@ def _losses(traces: Iterable[TraceInfo]) -> Iterator[Finding]:
     yield Finding(kind="loss", text=text, value=sum(counts.values()), unit="number", name=next(iter(counts)))
 
 
+def _programs_left_out(traces: Sequence[TraceInfo]) -> Iterator[Finding]:
+    """One finding on programs that were started and are not in the traces."""
+    counts: dict[str, int] = {}
+    for trace in traces:
+        for loss in trace.losses:
+            if loss.name in _OF_PROGRAMS:
+                counts[loss.name] = counts.get(loss.name, 0) + loss.count
+    if not counts:
+        return
+    whole = sum(counts.values())
+    named = "; ".join(f"{_OF_PROGRAMS[name]} (×{count:,})" for name, count in counts.items())
+    text = f"{counted(whole, 'start of a program is', 'starts of programs are')} not in the trace, with time and memory: {named}."
+    yield Finding(kind="loss", text=text, value=whole, unit="number", name=next(iter(counts)))
+
+
 def _spoils(loss: Loss, trace: TraceInfo) -> bool:
     """Is so much missing that figures are wrong? Single samples among a hundred are not."""
-    if loss.severity == "info":
+    if loss.severity == "info" or loss.name in _OF_PROGRAMS:
         return False
     samplers = _OF_SAMPLES.get(loss.name)
     if samplers is None:

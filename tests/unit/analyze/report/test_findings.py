@@ -378,6 +378,17 @@ def test_processes_explain_the_statuses_that_they_show(tmp_path: Path) -> None:
     assert "No status: nobody had waited for the process when the recording ended." in shown(("exit", 0), (None, None))
 
 
+def test_a_program_that_could_not_be_recorded_is_said_last_in_words(tmp_path: Path) -> None:
+    program = Program()
+    program.work(5, 500)
+    program.add("loss", name="unrecorded_static", severity="loss", count=1, text="static binaries were started")
+    findings = program.report(tmp_path).findings
+    assert [each.kind for each in findings][:: len(findings) - 1] == ["line", "loss"]
+    assert findings[-1].text == (
+        "1 start of a program is not in the trace, with time and memory: a static binary, which cannot be recorded (×1)."
+    )
+
+
 def test_fractions_and_choices() -> None:
     assert [fraction(part) for part in (1.0, 0.66, 0.5, 0.1)] == ["all", "two thirds", "half", "10 %"]
     a, b, c = (Finding(kind, kind) for kind in ("line", "wait", "leak"))
