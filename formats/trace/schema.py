@@ -19,7 +19,7 @@ from .native_kinds import NATIVE_KINDS
 from .process_kinds import PROCESS_KINDS
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 11
+FORMAT_MINOR = 12
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.

@@ -347,7 +347,7 @@ def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
 
 
 def test_the_header_has_version_and_trace_id(trace):
-    assert check_trace(trace) == integrity.TraceHeader("1.11", TRACE_ID)
+    assert check_trace(trace) == integrity.TraceHeader("1.12", TRACE_ID)
 
 
 def test_the_number_of_frames_is_known_without_reading_the_stacks(tmp_path):
