@@ -23,7 +23,7 @@ from scalene_trace.analyze.report.threads import build_threads
 from scalene_trace.analyze.report.timeline import build_timeline, peak_rss
 from scalene_trace.analyze.results.base import to_json
 from scalene_trace.analyze.trace import queries, views
-from scalene_trace.analyze.trace.connection import Connection
+from scalene_trace.analyze.trace.making.unmade import Unmade
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.random_traces import (
@@ -344,8 +344,8 @@ def test_all_answers_are_the_same_with_all_views_as_tables(builder: TraceBuilder
         path = builder.write(Path(folder) / "t.parquet")
         expected = answers(path, selection)
         stored: list[str] = []
-        store_all = Connection.store_all
-        patch.setattr(Connection, "store_all", lambda self: (stored.append("all"), store_all(self)))
+        store_all = Unmade.store_all
+        patch.setattr(Unmade, "store_all", lambda self: (stored.append("all"), store_all(self)))
         patch.setattr(views, "MOST_STORED", 20_000)
         assert_alike(answers(path, selection), expected)
         assert len(stored) >= len(expected)
