@@ -80,8 +80,12 @@ def _programs_left_out(traces: Sequence[TraceInfo]) -> Iterator[Finding]:
         return
     whole = sum(counts.values())
     named = "; ".join(f"{_OF_PROGRAMS[name]} (×{count:,})" for name, count in counts.items())
-    text = f"{counted(whole, 'start of a program is', 'starts of programs are')} not in the trace, with time and memory: {named}."
-    yield Finding(kind="loss", text=text, value=whole, unit="number", name=next(iter(counts)))
+    programs = counted(
+        whole,
+        "program that was started is not in the trace, nor are its time and memory",
+        "programs that were started are not in the trace, nor are their time and memory",
+    )
+    yield Finding(kind="loss", text=f"{programs}: {named}.", value=whole, unit="number", name=next(iter(counts)))
 
 
 def _spoils(loss: Loss, trace: TraceInfo) -> bool:

@@ -385,7 +385,8 @@ def test_a_program_that_could_not_be_recorded_is_said_last_in_words(tmp_path: Pa
     findings = program.report(tmp_path).findings
     assert [each.kind for each in findings][:: len(findings) - 1] == ["line", "loss"]
     assert findings[-1].text == (
-        "1 start of a program is not in the trace, with time and memory: a static binary, which cannot be recorded (×1)."
+        "1 program that was started is not in the trace, nor are its time and memory: a static binary, which cannot be "
+        "recorded (×1)."
     )
 
 
