@@ -30,8 +30,8 @@ FILE = target("steered")
 OURS = ["libscalene_shim.so"] * 2
 #: Of 500,000 floats: 24 bytes each, in blocks of 32 (16 bytes is pymalloc's unit); and their list, which grows by an eighth.
 FLOATS = 500_000 * 32
-#: A copy of a megabyte lives at the moment of one recording, and may not at that of another.
-TEMPORARY = 1_300_000
+#: A megabyte and a copy of it live at the moment of one recording, and may not at that of another.
+TEMPORARY = 2_300_000
 
 
 def heap(live: Steered) -> Json:

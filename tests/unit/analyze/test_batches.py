@@ -17,6 +17,7 @@ from scalene_trace.analyze.report.reduction import Sums
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import Traces
 from scalene_trace.formats.trace.writer import write_trace
+from tests.support.own_threads import ends_its_threads
 from tests.support.trace_builder import TRACE_ID, TraceBuilder
 
 WEIGHTS = st.integers(batches.TRACE_BYTES, batches.HELD_BYTES)
@@ -96,11 +97,10 @@ def test_what_runs_ends_at_once_when_the_caller_is_interrupted_or_a_batch_fails(
 
     monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: ([[path] for path in paths], 2))
     monkeypatch.setattr(reduction, "reduce_traces", reduce)
-    before, start = threading.active_count(), time.monotonic()
+    start = time.monotonic()
     if is_interrupted:
         threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt if is_interrupted else ValueError):
+    with ends_its_threads(), pytest.raises(KeyboardInterrupt if is_interrupted else ValueError):
         reduction.sums_of(paths, Selection())
     assert time.monotonic() - start < 8
     assert len(begun) <= 3, "batches that wait are not begun"
-    assert threading.active_count() == before

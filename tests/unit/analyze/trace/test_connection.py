@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scalene_trace.analyze.trace.connection import Connection
 from scalene_trace.analyze.trace.making.ahead import is_interrupt
 from scalene_trace.analyze.trace.making.unmade import Views
+from tests.support.own_threads import ends_its_threads
 
 MACROS = {
     "twice": "CREATE OR REPLACE TEMP MACRO twice(x) AS x * 2;",
@@ -28,7 +29,7 @@ LONG = "SELECT count(*) AS n FROM range(12_000_000_000) t(i) WHERE i % 7 = 3"  #
 
 @contextmanager
 def opened(views: Views, at_once: int = 4) -> Iterator[Connection]:
-    with closing(Connection(duckdb.connect(":memory:"), at_once)) as connection:
+    with ends_its_threads(), closing(Connection(duckdb.connect(":memory:"), at_once)) as connection:
         connection.define(views)
         yield connection
 
@@ -103,7 +104,6 @@ def test_closing_ends_what_nobody_waits_for(is_view: bool) -> None:
         time.sleep(0.2)
         start = time.monotonic()
     assert time.monotonic() - start < 20
-    assert threading.active_count() == 1
 
 
 def test_an_error_wakes_who_waits_for_a_view_that_reads_it() -> None:
@@ -151,7 +151,6 @@ def test_an_interrupt_ends_what_the_caller_waits_for(statements: list[str]) -> N
             connection.execute(statements[0])
         assert is_interrupt(raised.value)
     assert time.monotonic() - start < 8
-    assert threading.active_count() == 1
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
@@ -169,7 +168,6 @@ def test_the_threads_that_may_be_started_do_it_all(allowed: int) -> None:
         connection.ahead(["SELECT n FROM seen", "SELECT n FROM below"])
         assert connection.execute("SELECT n FROM below").fetchall() == [(1,)]
         assert connection.execute("SELECT n FROM seen").fetchall() == [(2,)]
-    assert threading.active_count() == 1
 
 
 def test_a_connection_of_its_own_answers_when_asked() -> None:
