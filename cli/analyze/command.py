@@ -7,13 +7,12 @@ damaged; 70 for an internal error. A closed pipe is not an error.
 from __future__ import annotations
 
 import difflib
-import gc
 import inspect
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -28,12 +27,12 @@ from .reports import functions, info, labels, leaks, libraries, memory, processe
 from .shared.options import DEFAULT_TRACE, UsageError, exists
 from .shared.output import write
 from .sql import sql
+from .start import EXIT_INTERRUPTED
 
 NAME = "scalene-analyze"
 EXIT_USAGE = 2
 EXIT_TRACE = 3
 EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
 #: If set to any value, a bug shows a traceback.
 DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
 
@@ -162,19 +161,6 @@ def _flags() -> set[str]:
     return {name for option in flags for names in (option.default, *option.param_decls) for name in names.split("/")}
 
 
-def main() -> NoReturn:
-    """Runs the command line and exits without finalizing the interpreter, which would take 0.1 s."""
-    gc.disable()  # the process is short-lived: collections would only scan what lives to the end
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:  # the stream was closed before this program started
-            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    code = run(sys.argv[1:])
-    sys.stderr.flush()
-    os._exit(code)
-
-
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code."""
     from ...analyze.user_sql.run import QueryRefused
@@ -225,7 +211,3 @@ def _bug_report(error: Exception) -> str:
         f"This is a bug in {NAME} ({type(error).__name__}: {error}). Please report it with the output of the same"
         f" command under {DEBUG_VARIABLE}=1."
     )
-
-
-if __name__ == "__main__":
-    main()

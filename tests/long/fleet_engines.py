@@ -68,7 +68,7 @@ def environment() -> Path:
 
 def ask(python: Path, *words: str | Path, env: dict[str, str] | None = None) -> bytes:
     """What scalene-analyze prints. Raises CalledProcessError, after its messages were shown."""
-    command = [python, "-m", "scalene_trace.cli.analyze.command", *words]
+    command = [python, "-m", "scalene_trace.cli.analyze.start", *words]
     done = subprocess.run([*map(str, command)], capture_output=True, env=os.environ | (env or {}))
     if done.returncode:
         print(done.stderr.decode(), file=sys.stderr)
@@ -118,7 +118,7 @@ def names_the_damaged(python: Path, folder: Path, env: dict[str, str]) -> bool:
         return replaced("value", values, pa.float64())(table)
 
     forged(path, broken)
-    command = [python, "-m", "scalene_trace.cli.analyze.command", "fleet", "report", "--engine", MASTER, folder]
+    command = [python, "-m", "scalene_trace.cli.analyze.start", "fleet", "report", "--engine", MASTER, folder]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ | env)
     return done.returncode != 0 and path.name in done.stderr
 

@@ -24,7 +24,7 @@ class Ran:
 
 def as_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """The command as a process of its own."""
-    command = [sys.executable, "-c", "from scalene_trace.cli.analyze.command import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from scalene_trace.cli.analyze.start import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, **options)
 
 

@@ -245,7 +245,7 @@ def test_the_python_example_of_the_documents_runs(trace: Path, monkeypatch: Any,
 
 
 def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
-    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' sql {trace} 'FROM range(300000)' | head -n 1; echo ${{PIPESTATUS[0]}}"
+    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.start import main; main()' sql {trace} 'FROM range(300000)' | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE_S)
     assert done.stdout.split() == [b"range", b"0"]
     assert done.stderr == b""
@@ -260,7 +260,7 @@ def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
     ],
 )
 def test_a_full_device_is_said_and_a_closed_stream_is_none(trace: Path, to: str, code: int, said: bytes) -> None:
-    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' processes {trace} {to}"
+    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.start import main; main()' processes {trace} {to}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr.removeprefix(b"scalene-analyze: ").strip()) == (code, said)
 
@@ -276,6 +276,20 @@ def test_a_bug_of_ours_is_70_and_says_how_to_report_it(run: Any, trace: Path, mo
     monkeypatch.setenv(analyze.DEBUG_VARIABLE, "1")
     with pytest.raises(ZeroDivisionError):
         analyze.run([str(trace)])
+
+
+@pytest.mark.parametrize("module", ["typer", "duckdb", "scalene_trace.cli.analyze.command"])
+def test_ctrl_c_is_quiet_while_modules_are_imported(trace: Path, module: str) -> None:
+    code = f"""import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from scalene_trace.cli.analyze.start import main
+main()"""
+    done = subprocess.run([sys.executable, "-c", code, trace], capture_output=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 # Several traces

@@ -261,7 +261,7 @@ def test_several_indexers_at_once_make_one_fleet(run: Any, tmp_path: Path) -> No
     command = [
         sys.executable,
         "-c",
-        "from scalene_trace.cli.analyze.command import main; main()",
+        "from scalene_trace.cli.analyze.start import main; main()",
         "fleet",
         "index",
         tmp_path,

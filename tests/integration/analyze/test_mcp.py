@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # where it runs, it is imported late: that takes a second, an
 
 #: Characters that could move a cursor, or reorder or break lines.
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-MAIN = "from scalene_trace.cli.analyze.command import main; main()"
+MAIN = "from scalene_trace.cli.analyze.start import main; main()"
 #: Each tool, asked so that it has something to say about any trace.
 ASKED: dict[str, dict[str, Any]] = {
     "traces": {}, "report": {}, "functions": {"limit": 1000}, "leaks": {}, "memory": {"by": "type"}, "timeline": {},

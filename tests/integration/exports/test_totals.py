@@ -125,7 +125,7 @@ def test_a_metric_that_was_not_recorded_is_said(export: Export, tmp_path: Path) 
 
 
 def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
-    code = f"from scalene_trace.cli.analyze.command import main; import sys; sys.argv[1:] = ['export', {str(trace)!r}, '--format', 'collapsed']; main()"
+    code = f"from scalene_trace.cli.analyze.start import main; import sys; sys.argv[1:] = ['export', {str(trace)!r}, '--format', 'collapsed']; main()"
     line = f'{sys.executable} -c "{code}" | true; echo ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE_S)
     assert (done.stdout, done.stderr) == (b"0\n", b"")
