@@ -78,10 +78,12 @@ static inline size_t pool_block_bytes(const void *block) {
 /* ---- the allocators ---- */
 
 static struct py_allocator pymalloc; /* pymalloc's own functions; their context is null */
+static struct py_allocator below[2][DOMAINS];
 
 /* An allocator is wrapped while the program runs, in several words. A thread that has read one of them before may call a
- * function of ours with pymalloc's context. */
-static struct py_allocator *beneath(void *context) { return context ? context : &pymalloc; }
+ * function of ours with pymalloc's context. So do programs that asked for the functions and know that pymalloc has none
+ * (those that Nuitka compiles). */
+static struct py_allocator *beneath(void *context) { return context ? context : &below[0][DOMAIN_OBJ]; }
 
 /* Works with any allocator below: what that takes from malloc is counted there, and blocks of pools are counted
  * here. */
@@ -92,19 +94,19 @@ static void *count_if_pooled(struct memory_state *m, void *block, size_t size) {
 }
 
 static void *python_malloc(void *context, size_t size) {
-  struct py_allocator *below = context;
+  const struct py_allocator *under = beneath(context);
   struct memory_state *m = &this_memory;
   m->python_depth++;
-  void *block = below->malloc(below->context, size);
+  void *block = under->malloc(under->context, size);
   m->python_depth--;
   return count_if_pooled(m, block, size);
 }
 
 static void *python_calloc(void *context, size_t count, size_t size) {
-  struct py_allocator *below = beneath(context);
+  struct py_allocator *under = beneath(context);
   struct memory_state *m = &this_memory;
   m->python_depth++;
-  void *block = below->calloc(below->context, count, size);
+  void *block = under->calloc(under->context, count, size);
   m->python_depth--;
   return count_if_pooled(m, block, count * size);
 }
@@ -119,14 +121,14 @@ static void count_resized(struct memory_state *m, const void *block, size_t size
 
 /* malloc counts and follows the blocks outside the pools. */
 static void *python_realloc(void *context, void *block, size_t size) {
-  struct py_allocator *below = beneath(context);
+  struct py_allocator *under = beneath(context);
   struct memory_state *m = &this_memory;
   struct live_sample sample;
   uint32_t piece = likely(block != NULL) ? piece_of(block) : PIECE_OUTSIDE;
   size_t before = piece == PIECE_OUTSIDE ? 0 : pool_size_class(block);
   bool followed = piece == PIECE_WATCHED && live_maybe(block) && sampler_take((uintptr_t)block, &sample);
   m->python_depth++;
-  void *result = below->realloc(below->context, block, size);
+  void *result = under->realloc(under->context, block, size);
   m->python_depth--;
   if (!result) {
     if (followed) sampler_put_back((uintptr_t)block, &sample);
@@ -138,55 +140,55 @@ static void *python_realloc(void *context, void *block, size_t size) {
 }
 
 /* The allocator below calls free, which counts. */
-static void free_outside_pools(struct py_allocator *below, void *block) {
+static void free_outside_pools(struct py_allocator *under, void *block) {
   struct memory_state *m = &this_memory;
   m->python_depth++;
-  below->free(below->context, block);
+  under->free(under->context, block);
   m->python_depth--;
 }
 
-static SLOW_PATH void free_and_stop(struct py_allocator *below, void *block) {
+static SLOW_PATH void free_and_stop(struct py_allocator *under, void *block) {
   memory_stop_at_freed(PYTHON, pool_size_class(block));
-  below->free(below->context, block);
+  under->free(under->context, block);
 }
 
-static inline void free_counted(struct py_allocator *below, void *block) {
+static inline void free_counted(struct py_allocator *under, void *block) {
   if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
-    free_and_stop(below, block);
+    free_and_stop(under, block);
     return;
   }
-  below->free(below->context, block);
+  under->free(under->context, block);
 }
 
 /* Handles a block that may be followed, lies in no pool, or lies in a piece of unknown kind. */
-static APART void free_checked(struct py_allocator *below, void *block) {
+static APART void free_checked(struct py_allocator *under, void *block) {
   if (!block || piece_of(block) == PIECE_OUTSIDE) {
-    free_outside_pools(below, block);
+    free_outside_pools(under, block);
     return;
   }
   if (live_maybe(block)) sampler_freed((uintptr_t)block);
-  free_counted(below, block);
+  free_counted(under, block);
 }
 
 /* A block of a pool that may be followed. */
-static APART void free_watched(struct py_allocator *below, void *block) {
+static APART void free_watched(struct py_allocator *under, void *block) {
   sampler_freed((uintptr_t)block);
-  free_counted(below, block);
+  free_counted(under, block);
 }
 
-static APART void free_otherwise(struct py_allocator *below, void *block, uint32_t piece) {
+static APART void free_otherwise(struct py_allocator *under, void *block, uint32_t piece) {
   if (piece == PIECE_OUTSIDE) {
-    free_outside_pools(below, block);
+    free_outside_pools(under, block);
   } else if (piece == PIECE_WATCHED && live_maybe(block)) {
-    free_watched(below, block);
+    free_watched(under, block);
   } else if (piece == PIECE_QUIET || piece == PIECE_WATCHED) {
-    free_counted(below, block);
+    free_counted(under, block);
   } else {
-    free_checked(below, block);
+    free_checked(under, block);
   }
 }
 
-static void python_free(void *context, void *block) { free_otherwise(context, block, live_piece(block)); }
+static void python_free(void *context, void *block) { free_otherwise(beneath(context), block, live_piece(block)); }
 
 /* ---- pymalloc directly below ----
  *
@@ -244,7 +246,6 @@ static HOT void pymalloc_free(void *context, void *block) {
  * replace the arena allocator, so the first arena reveals the change, and the wrappers are put around the new
  * allocators. Later nothing is wrapped again, unless a recording began paused: an allocator that the program or tracemalloc
  * installs then is put around ours. */
-static struct py_allocator below[2][DOMAINS];
 /* Where Python keeps them, if wrapping was put off; else null. */
 static struct py_allocator *place[DOMAINS];
 

@@ -116,6 +116,17 @@ def test_an_interpreter_inside_a_program_may_end_and_start_again(python: Interpr
     assert sum(seen(done.trace, 3_000_050).values()) == 10
 
 
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_functions_of_the_allocators_are_called_without_a_context(
+    when: str, any_python: Interpreter, tmp_path: Path
+) -> None:
+    program = [*embedding(tmp_path, "direct_allocators.c", any_python), when]
+    done = record(tmp_path / "t.parquet", program, options=EXACT)
+    assert (done.status, done.stdout, done.stderr) == (0, b"0 wrong\n", b"")
+    made = seen(done.trace, 403, 433, 467, 3001)  # the interpreter itself has a few blocks of these sizes
+    assert all(1000 <= made[size, False] < 1020 for size in (403, 433, 467, 3001)), made
+
+
 SIZES = ("--alloc-interval", "--copy-threshold", "--memory-threshold")
 NONSENSE = [(option, value) for option in SIZES for value in ("-1", "5 bananas", "nan", "900000TB", "0")]
 

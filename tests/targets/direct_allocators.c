@@ -1,0 +1,45 @@
+/* A program with an interpreter inside that asks for Python's allocators, before it starts or after, and calls their
+ * functions with pymalloc's context, which is null. Programs that Nuitka compiles do so. */
+#include <stdio.h>
+#include <string.h>
+
+struct allocator {
+  void *context;
+  void *(*malloc)(void *context, size_t size);
+  void *(*calloc)(void *context, size_t count, size_t size);
+  void *(*realloc)(void *context, void *block, size_t size);
+  void (*free)(void *context, void *block);
+};
+enum { MEM = 1, OBJ = 2, BLOCKS = 1000 };
+
+void Py_Initialize(void);
+int Py_FinalizeEx(void);
+void *PyObject_Malloc(size_t size);
+void PyObject_Free(void *block);
+void PyMem_GetAllocator(int domain, struct allocator *out);
+
+static void *kept[3][BLOCKS];
+
+int main(int argc, char **argv) {
+  struct allocator mem, obj;
+  int is_late = argc > 1 && !strcmp(argv[1], "late");
+  if (is_late) Py_Initialize();
+  PyMem_GetAllocator(MEM, &mem);
+  PyMem_GetAllocator(OBJ, &obj);
+  if (!is_late) Py_Initialize();
+  for (int i = 0; i < BLOCKS; i++) {
+    kept[0][i] = memset(obj.malloc(NULL, 403), 'a', 403);
+    kept[1][i] = mem.calloc(NULL, 1, 433);
+    kept[2][i] = mem.realloc(NULL, memset(mem.malloc(NULL, 27), 'b', 27), 467);
+    mem.free(NULL, memset(mem.malloc(NULL, 3001), 'c', 3001)); /* not from a pool */
+  }
+  int wrong = 0;
+  for (int i = 0; i < BLOCKS; i++) {
+    wrong += ((char *)kept[0][i])[402] != 'a' || ((char *)kept[1][i])[432] || ((char *)kept[2][i])[26] != 'b';
+    PyObject_Free(kept[0][i]);
+    mem.free(NULL, kept[1][i]);
+    obj.free(NULL, kept[2][i]);
+  }
+  printf("%d wrong\n", wrong);
+  return Py_FinalizeEx() < 0;
+}
