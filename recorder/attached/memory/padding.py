@@ -66,6 +66,7 @@ def _of_file(image: Image, mapping: Mapping) -> Padding | None:
         end = int(last["vaddr"]) + int(last["memsz"])
         size = -end % _PAGE
         content = file.read(min(int(last["offset"]) + int(last["memsz"]), file.size), size)
+        content += bytes(size - len(content))  # as the kernel maps what is behind the end of a file
     found = image.read(bias + end, size)
     for before in (bytes(size), content):
         if len(before) == size and _is_unused(found, before):

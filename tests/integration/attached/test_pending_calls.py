@@ -15,6 +15,7 @@ from scalene_trace.recorder.attached.facts import life_of
 from scalene_trace.recorder.attached.interpreter import find_interpreter
 from scalene_trace.recorder.attached.memory import image
 from scalene_trace.recorder.attached.memory.injector import Injector, refusal
+from scalene_trace.recorder.attached.memory.padding import paddings_of
 from scalene_trace.recorder.attached.memory.pending_call import LAYOUTS
 from scalene_trace.recorder.attached.memory.queue import Queue, State
 from scalene_trace.recorder.folder.held import HeldFolder
@@ -53,10 +54,14 @@ def checked(pid: int, folder: Path, patience_s: float) -> str | None:
         asking.close()
 
 
-def queue_of(pid: int) -> Queue:
+def image_of(pid: int) -> image.Image:
     python = find_interpreter(pid)
     assert python is not None
-    return Queue(image.Image(pid, life_of(pid), python))
+    return image.Image(pid, life_of(pid), python)
+
+
+def queue_of(pid: int) -> Queue:
+    return Queue(image_of(pid))
 
 
 def waiting(pid: int) -> int:
@@ -225,3 +230,19 @@ def test_only_one_recorder_asks(older: Interpreter, tmp_path: Path) -> None:
         assert first.run("check", 5) == "done"
         first.close()
         assert program.quit() == (7, b"as ever\n")
+
+
+@older
+def test_there_is_room_behind_each_file_that_is_never_unloaded(older: Interpreter) -> None:
+    """Also where a file ends within its last page."""
+    with allocating(older) as program:
+        pages = {int(line.split("-")[0], 16) for line in maps_of(program.pid).splitlines()}
+        named = [line.split() for line in maps_of(program.pid).splitlines() if " rw-p " in line and "/lib" in line]
+        libm = [[int(each, 16) for each in line[0].split("-")] for line in named if "/libm." in line[-1]]
+        paddings = list(paddings_of(image_of(program.pid)))
+        assert all(
+            image_of(program.pid).read(each.start, len(each.before)) == each.before and each.start not in pages
+            for each in paddings
+        )
+    assert libm, "the interpreter is not linked with it"
+    assert all(any(start <= each.start < end for each in paddings) for start, end in libm)
