@@ -9,9 +9,10 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from ...formats.cpython.command_line import given_code, names_interpreter
+from ...formats.cpython.command_line import called_package, given_code, names_interpreter
 from .connection import Connection
 from .selection import Selection
 
@@ -25,6 +26,8 @@ _INSTALLED = re.compile(
 #: The name that Python gives to the code of ``-c``, but also to code that libraries run with exec: methods of dataclasses
 #: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
+#: What the recorder calls the code of ``-c`` where processes run different programs: with the first words of the program.
+_NAMED_PROGRAM = re.compile(r"<string> -c '(.*?)…?'(?: \(\d+\))?", re.DOTALL)
 #: Code without a file that the user has typed or written: sessions of interpreters and notebooks, doctests, ``timeit``.
 #: What the recorder calls ``<not recorded>`` may be anybody's. ``<dynamic-code>`` is what cloudpickle calls the file of a
 #: function that it has sent to another process: the user's, since those of installed packages are sent by name.
@@ -37,6 +40,8 @@ _TYPED = (
 _GENERATED = re.compile(rf"<(?!{_TYPED}).*>", re.DOTALL)
 #: The folder of a package with its name, or the file of a module that is no package.
 _PACKAGE = re.compile(r"^.*/(?:site|dist)-packages/([^/]+?)(?:/|\.py$)")
+#: The top folder or module of a file of a Python installation.
+_TOP = re.compile(r"(?:^|/)(?:lib(?:64)?/python3(?:\.\d+)?t?|(?:site|dist)-packages|python3\d+\.zip)/(\w+)(?:/|\.py$)")
 #: What a launcher imports: the package of its program.
 _IMPORTS = re.compile(r"^\s*from (\w+)[\w.]* import ", re.MULTILINE)
 #: What runs the module of ``-m``: two frames.
@@ -90,19 +95,30 @@ class _Facts:
         return found
 
     @cached_property
-    def _commands(self) -> dict[int, list[Sequence[str | None] | None]]:
-        query = f"""SELECT DISTINCT {self._trace} AS one, command FROM processes
-            WHERE cause IS DISTINCT FROM 'fork' AND python_version IS NOT NULL"""
-        found: dict[int, list[Sequence[str | None] | None]] = {}
-        for trace, command in self.connection.execute(query).fetchall():
-            found.setdefault(trace, []).append(command)
+    def _programs(self) -> dict[int, list[_Program]]:
+        query = f"""SELECT DISTINCT {self._trace} AS one, command, cause = 'spawn' AND EXISTS (
+                SELECT 1 FROM processes starter WHERE starter.trace = started.trace AND starter.pid = started.parent_pid
+                AND starter.t_ns <= started.t_ns AND coalesce(starter.end_ns >= started.t_ns, true)
+                AND starter.python_version IS NOT NULL)
+            FROM processes started WHERE cause IS DISTINCT FROM 'fork' AND python_version IS NOT NULL"""
+        found: dict[int, list[_Program]] = {}
+        for trace, command, is_started in self.connection.execute(query).fetchall():
+            found.setdefault(trace, []).append(_Program(command, bool(is_started)))
         return found
 
     def texts(self, trace: int | None) -> dict[str, str]:
         return self._texts.get(trace or 1, {})
 
-    def commands(self, trace: int | None) -> list[Sequence[str | None] | None]:
-        return self._commands.get(trace or 1, [])
+    def programs(self, trace: int | None) -> list[_Program]:
+        return self._programs.get(trace or 1, [])
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What a process runs that was not forked. ``is_started``: a process that runs Python started it."""
+
+    command: Sequence[str | None] | None
+    is_started: bool
 
 
 def _chosen(facts: _Facts, files: Sequence[str], selection: Selection, trace: int | None = None) -> list[str]:
@@ -112,7 +128,7 @@ def _chosen(facts: _Facts, files: Sequence[str], selection: Selection, trace: in
     if not user_files(files, Selection(), others):
         programs = _installed_programs(facts.connection, files, started_by, trace)
     if not programs and not user_files(files, Selection(), others):
-        others = [*started_by, *(file for file in generated if file == _EXECUTED)]
+        others = [*started_by, *(file for file in generated if file.startswith("<string>"))]
     return user_files(files, selection, others, programs)
 
 
@@ -165,27 +181,57 @@ def _installed_programs(
     return [file for file in files if belongs(file)]
 
 
+def _may_be_generated(file: str) -> bool:
+    return file == _EXECUTED or _GENERATED.match(file) is not None or _NAMED_PROGRAM.fullmatch(file) is not None
+
+
 def _written_by_others(facts: _Facts, files: Sequence[str], trace: int | None) -> tuple[dict[str, str], list[str]]:
     """Of the files outside of the installation, those that the user has not written: launchers (name to text), and
     generated code whose text nobody has kept."""
-    candidates = [file for file in files if _IN_BIN.search(file) or file == _EXECUTED or _GENERATED.match(file)]
+    candidates = [file for file in files if _IN_BIN.search(file) or _may_be_generated(file)]
     if not candidates:
         return {}, []
     known = facts.texts(trace)
     texts = {file: known[file] for file in candidates if file in known}
-    is_generated = _EXECUTED in candidates and not _may_run_users_code(facts.commands(trace))
-    generated = [
-        file
-        for file in candidates
-        if file not in texts and (is_generated if file == _EXECUTED else _GENERATED.match(file))
-    ]
-    return {file: texts[file] for file in launchers(texts)}, generated
+    executed = _Executed(facts.programs(trace), files) if any(file.startswith("<string>") for file in files) else None
+
+    def is_generated(file: str) -> bool:
+        if executed is not None and file.startswith("<string>"):
+            return executed.is_generated(file, texts.get(file))
+        return file not in texts and _GENERATED.match(file) is not None
+
+    return {file: texts[file] for file in launchers(texts)}, [file for file in candidates if is_generated(file)]
 
 
-def _may_run_users_code(commands: Sequence[Sequence[str | None] | None]) -> bool:
-    """Does a process run code that was given with ``-c``, or is its command line unknown? (Those of forked processes are
-    their parents'.)"""
-    return not commands or any(not command or runs_code(command) for command in commands)
+class _Executed:
+    """Whose the code of ``-c`` is. The line by which a library starts a process of its own (``from
+    joblib.externals.loky.backend.resource_tracker import main; main(4, False)``) is not the user's: a process that runs
+    Python has started it, and the package is an installed one. What the user has typed was started by a shell, or by the
+    recorder."""
+
+    def __init__(self, programs: Sequence[_Program], files: Iterable[str]) -> None:
+        given = [(given_code(each.command or []), each.is_started) for each in programs]
+        called = {code: called_package(code) for code, is_started in given if code is not None and is_started}
+        installed = {match[1] for file in files if (match := _TOP.search(file))} if any(called.values()) else set()
+        by_hand = {code for code, is_started in given if not is_started}
+        self._of_libraries = {code for code, package in called.items() if package in installed} - by_hand
+        self._of_users = {code for code, _ in given if code is not None} - self._of_libraries
+        self._may_be_users = not programs or any(
+            not each.command or (runs_code(each.command) and given_code(each.command) not in self._of_libraries)
+            for each in programs
+        )
+
+    def is_generated(self, file: str, text: str | None) -> bool:
+        """Is this file of executed code not the user's? ``text``: its source, None = not in the trace."""
+        if file == _EXECUTED:
+            return not self._may_be_users and (text is None or text.strip() in map(str.strip, self._of_libraries))
+        named = _NAMED_PROGRAM.fullmatch(file)
+        return named is not None and _begins(named[1], self._of_libraries) and not _begins(named[1], self._of_users)
+
+
+def _begins(words: str, programs: Iterable[str]) -> bool:
+    """Does one of the programs begin with these words?"""
+    return any(program.lstrip().startswith(words) for program in programs)
 
 
 def runs_code(command: Sequence[str | None]) -> bool:

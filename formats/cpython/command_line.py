@@ -9,6 +9,14 @@ from pathlib import PurePosixPath
 _INTERPRETER = r"(python|pypy)(\d+(\.\d+)?t?)?"
 #: Options of Python without a value, and then -c, in one word.
 _CODE_OPTION = r"-[bBdEhiIOPqRsSuvx]*c"
+#: One line that imports a module of a package, or something of it, and calls that: how libraries start their processes.
+_CALLS_A_MODULE = re.compile(
+    r"(?:from (?P<package>\w+)(?:\.\w+)+ import (?P<name>\w+); ?(?P=name)"
+    r"|import (?P<parent>\w+)(?P<module>(?:\.\w+)+); ?(?P=parent)(?P=module)\.\w+"
+    r"|import (?P<renamed>\w+)(?:\.\w+)+ as (?P<alias>\w+); ?(?P=alias)\.\w+"
+    r"|__import__\('(?P<imported>\w+)(?:\.\w+)+'\)(?:\.\w+)+)"
+    r"\([^;\n]*\);?"
+)
 
 
 def names_interpreter(command: Sequence[str | None]) -> bool:
@@ -31,6 +39,13 @@ def given_code(command: Sequence[str | None]) -> str | None:
         elif not word.startswith("-") or word.startswith("-m"):
             return None
     return None
+
+
+def called_package(code: str) -> str | None:
+    """The package of which this code of ``-c`` only calls a function of a module, in one line: ``from PACKAGE.module import
+    main; main(4)``. None if the code does anything else."""
+    found = _CALLS_A_MODULE.fullmatch(code.strip())
+    return next(filter(None, found.group("package", "parent", "renamed", "imported"))) if found else None
 
 
 def _is_interpreter(word: str) -> bool:
