@@ -9,7 +9,7 @@ from ..results.findings import Finding, WaitingLine
 from ..results.report import Report
 from ..results.trace import Loss, TraceInfo
 from .cpu import LEAST_TICKS, cpu_findings, ticks_of
-from .memory import copy_findings, memory_findings
+from .memory import Peaks, copy_findings, memory_findings
 from .waits import gpu_findings, wait_findings
 from .words import Places, chosen
 
@@ -35,18 +35,18 @@ _OF_PROGRAMS = {
 }
 
 
-def find_findings(report: Report, waiting: Iterable[WaitingLine], window_s: float, peaks_bytes: int) -> list[Finding]:
+def find_findings(report: Report, waiting: Iterable[WaitingLine], window_s: float, peaks: Peaks) -> list[Finding]:
     """The findings, in the order in which they are said.
 
     ``report`` has all lines and functions; ``waiting``: the longest waits first; ``window_s``: the recorded time of all
-    traces; ``peaks_bytes``: their peaks together. A finding is left out if its figure is uncertain: where no sample fell,
+    traces; ``peaks``: of their memory. A finding is left out if its figure is uncertain: where no sample fell,
     or where the standard error is more than a quarter of the figure.
     """
     places = Places(report)
     groups = (
         [*_few_samples(report, window_s), *cpu_findings(report, places)],
         wait_findings(report, waiting, window_s, places),
-        memory_findings(report, peaks_bytes, places),
+        memory_findings(report, peaks, places),
         gpu_findings(report, window_s, places),
         copy_findings(report, places),
     )

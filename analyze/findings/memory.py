@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...formats.units import megabytes, per_second
 from ..results.findings import Finding
 from ..results.report import Leak, Line, Report
@@ -16,18 +18,25 @@ _LEAST_PEAK, _LEAST_SHARE = 20_000_000, 0.2
 _LEAST_COPIES, _LEAST_RATE, _LEAST_COPY_SHARE = 200_000_000, 100_000_000, 0.3
 
 
-def memory_findings(report: Report, peaks_bytes: int, places: Places) -> list[Finding]:
-    """The leak that grows fastest, then lines that grow without being a certain leak, then the peak.
+@dataclass(frozen=True)
+class Peaks:
+    """``together_bytes``: the peaks of all traces together, of which a line's memory is a part: it is added up over the
+    traces. ``low_rss_bytes``: the peak of the resident set, if much of what was allocated was never in it."""
 
-    ``peaks_bytes``: the peaks of all traces together, of which a line's memory is a part: it is added up over the traces.
-    """
+    together_bytes: int = 0
+    low_rss_bytes: int | None = None
+
+
+def memory_findings(report: Report, peaks: Peaks, places: Places) -> list[Finding]:
+    """The leak that grows fastest, then lines that grow without being a certain leak, then the peak."""
     found = _leaks(report, places)
-    grown = _growing(report, peaks_bytes)
+    grown = _growing(report, peaks.together_bytes)
     if grown is not None:
         found.append(_growth(grown, places))
-    peak = _at_peak(report, peaks_bytes)
-    if peak is not None and peak is not grown and not any(_is_at(leak, peak) for leak in report.leaks or []):
-        found.append(_peak(report, peak, peaks_bytes, places))
+    peak = _at_peak(report, peaks.together_bytes)
+    is_said = peak is None or peak is grown or any(_is_at(leak, peak) for leak in report.leaks or [])
+    if not is_said or peaks.low_rss_bytes is not None:
+        found.append(_peak(report, None if is_said else peak, peaks, places))
     return found
 
 
@@ -87,10 +96,16 @@ def _at_peak(report: Report, peaks_bytes: int) -> Line | None:
     return top if held >= _LEAST_SHARE * peaks_bytes and is_certain else None
 
 
-def _peak(report: Report, line: Line, peaks_bytes: int, places: Places) -> Finding:
-    peak, part = report.totals.peak_bytes or 0, min((line.live_at_peak_bytes or 0) / peaks_bytes, 1.0)
-    text = f"Memory peaks at {megabytes(peak)}, {fraction(part)} of it from {places.said(line)}."
-    return located(Finding("peak", text, peak, "bytes", part=part), line)
+def _peak(report: Report, line: Line | None, peaks: Peaks, places: Places) -> Finding:
+    """The peak, with the line that held most if there is one, and with the resident set where that was much smaller."""
+    peak, rss = report.totals.peak_bytes or 0, peaks.low_rss_bytes
+    part = min((line.live_at_peak_bytes or 0) / peaks.together_bytes, 1.0) if line is not None else None
+    most = f", {fraction(part)} of it from {places.said(line)}" if line is not None and part is not None else ""
+    unused = "the rest was allocated but never touched, or was swapped out"
+    resident = f" The resident set peaks at {megabytes(rss)}: {unused}." if rss is not None else ""
+    text = f"Memory peaks at {megabytes(peak)}{most}.{resident}"
+    name = "untouched" if rss is not None else None
+    return located(Finding("peak", text, peak, "bytes", name=name, part=part), line)
 
 
 def copy_findings(report: Report, places: Places) -> list[Finding]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..findings.find import find_findings
+from ..findings.memory import Peaks
 from ..leaks.leaks import merged_leaks
 from ..results.base import sorted_rows
 from ..results.estimates import at_most, most_at_end, standard_error, unseen_bytes
@@ -67,8 +68,8 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
     names = ("file", "line", "function", "cause", "library", "threads", "wait_s", "is_guess")
     waiting = [WaitingLine(*(row[name] for name in names)) for row in sums.waiting.values()]
     waiting.sort(key=lambda each: (-each.wait_s, each.file, each.line, each.cause))
-    peaks_bytes = sums.memory.all_peaks_bytes if sums.memory else 0
-    findings = find_findings(report, waiting, sums.window_s, peaks_bytes)
+    peaks = Peaks(sums.memory.all_peaks_bytes, sums.memory.low_rss_bytes) if sums.memory else Peaks()
+    findings = find_findings(report, waiting, sums.window_s, peaks)
     return replace(report, lines=report.lines[:limit], functions=report.functions[:limit], findings=findings)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +23,23 @@ if TYPE_CHECKING:
 
 Event = tuple[int, int]  #: (time in ns, bytes from then on)
 
+#: What was never in memory is said if it is this much, and this share of the peak. Less may be buffers of which a part is not
+#: used yet: the working space that BLAS maps for each thread, stacks, numpy.empty.
+LEAST_UNUSED_BYTES, LEAST_UNUSED_SHARE = 100_000_000, 1 / 3
+
 
 @dataclass(frozen=True)
 class Memory:
     """Memory of the process tree in bytes: its peaks, and its footprint over time; ``all_peaks_bytes``: the peaks of all traces
-    together."""
+    together; ``low_rss_bytes``: the peak of the resident set in the trace with the highest peak, if that shows that much of
+    what was allocated was never in memory (:func:`_low_rss`)."""
 
     peak_bytes: int
     all_peaks_bytes: int
     python_peak_bytes: int
     peak_rss_bytes: int | None
     footprint: list[Event]
+    low_rss_bytes: int | None = None
 
     def timeline(self) -> list[Point]:
         """The footprint over time as (s, bytes), at most 100 points."""
@@ -45,13 +51,55 @@ class Memory:
         resident = [each.peak_rss_bytes for each in (self, other) if each.peak_rss_bytes is not None]
         python = max(self.python_peak_bytes, other.python_peak_bytes)
         together = self.all_peaks_bytes + other.all_peaks_bytes
-        return Memory(higher.peak_bytes, together, python, max(resident, default=None), higher.footprint)
+        return Memory(
+            peak_bytes=higher.peak_bytes,
+            all_peaks_bytes=together,
+            python_peak_bytes=python,
+            peak_rss_bytes=max(resident, default=None),
+            footprint=higher.footprint,
+            low_rss_bytes=higher.low_rss_bytes,
+        )
 
 
 def memory_over_time(connection: Connection, selection: Selection, traces: int = 1) -> list[Memory]:
     """The memory of each opened trace within the selection's time window; ``traces``: the number of opened traces."""
     footprints, resident = footprint_events(connection), peak_rss(connection, selection)
-    return [_memory(footprints[trace], resident.get(trace), selection) for trace in range(1, traces + 1)]
+    found = [_memory(footprints[trace], resident.get(trace), selection) for trace in range(1, traces + 1)]
+    if selection.from_s is not None or selection.to_s is not None or selection.processes:
+        return found  # high-water marks have no time
+    if not any(_is_low(each.peak_rss_bytes, each.peak_bytes) for each in found):
+        return found
+    unused = _never_resident(connection)
+    return [replace(each, low_rss_bytes=_low_rss(each, unused.get(trace, 0))) for trace, each in enumerate(found, 1)]
+
+
+def _is_low(rss_bytes: int | None, peak_bytes: int) -> bool:
+    """Is the peak of the resident set well below that of the footprint?"""
+    return rss_bytes is not None and peak_bytes - rss_bytes >= max(LEAST_UNUSED_BYTES, LEAST_UNUSED_SHARE * peak_bytes)
+
+
+def _low_rss(memory: Memory, unused_bytes: int) -> int | None:
+    """The peak of the resident set if it is well below that of the footprint, also as far as single processes show it: the
+    resident set of the tree is read a few times a second, so that pages which were there for less may be in no reading."""
+    rss_bytes = memory.peak_rss_bytes
+    is_shown = _is_low(memory.peak_bytes - unused_bytes, memory.peak_bytes)
+    return rss_bytes if is_shown and _is_low(rss_bytes, memory.peak_bytes) else None
+
+
+def _never_resident(connection: Connection) -> dict[int, int]:
+    """By trace, how much higher the footprints of processes were than the kernel's high-water marks of their resident sets. The
+    marks miss nothing; processes without one, which ran on or were killed, do not count."""
+    sql = """
+        WITH told AS (
+            SELECT trace, process, footprint_bytes FROM memory_samples
+            UNION ALL
+            SELECT trace, process, footprint_bytes FROM heap_samples
+        ), highest AS (
+            SELECT trace, process, max(footprint_bytes) AS footprint_bytes FROM told GROUP BY ALL
+        )
+        SELECT trace, sum(greatest(footprint_bytes - peak_rss_bytes, 0))::BIGINT
+        FROM highest JOIN processes USING (trace, process) WHERE peak_rss_bytes > 0 GROUP BY trace"""
+    return dict(connection.execute(sql).fetchall())
 
 
 def _memory(rows: list[tuple[int, int, int]], peak_rss_bytes: int | None, selection: Selection) -> Memory:

@@ -26,9 +26,10 @@ KINDS = (
 class Finding:
     """One thing worth saying, as a sentence (``text``) and as figures. Fields that a kind does not need are None.
 
-    ``kind``: one of KINDS. ``value`` in ``unit`` (percent, s, bytes, bytes/s, or number), with its standard ``error`` in the
-    same unit (None = not known). ``probability``: 0 to 1, of leaks. ``name``: of the package or loss, what was waited for,
-    or where most of the value went (python, native, unclassified, system, gc), of which that is the share ``part`` (0 to 1).
+    ``kind``: one of KINDS. ``value`` in ``unit`` (percent, s, bytes, bytes/s, or number), with its standard ``error`` in
+    the same unit (None = not known). ``probability``: 0 to 1, of leaks. ``name``: of the package or loss, what was waited
+    for, untouched (of a peak that the resident set did not reach), or where most of the value went (python, native,
+    unclassified, system, gc), of which that is the share ``part`` (0 to 1).
     """
 
     kind: str

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scalene_trace.analyze.findings.find import find_findings
+from scalene_trace.analyze.findings.memory import Peaks
 from scalene_trace.analyze.findings.words import chosen, fraction
 from scalene_trace.analyze.report.processes import build_processes
 from scalene_trace.analyze.report.report import build_report
@@ -345,7 +346,7 @@ def test_a_called_function_is_not_said_to_be_where_the_time_went(tmp_path: Path,
     ran = LibraryTime(library, 0.94 * cpu_s, [], "extension")
     changed = {"native_s": cpu_s, "python_s": 0.0, "callees": [called], "native_libraries": [ran]}
     report = replace(report, lines=[replace(report.lines[0], **changed)])
-    (found,) = (each for each in find_findings(report, [], 10.0, 0) if each.kind == "line")
+    (found,) = (each for each in find_findings(report, [], 10.0, Peaks()) if each.kind == "line")
     assert found.text.endswith(words)
 
 
