@@ -3,4 +3,4 @@
 import sys
 
 #: The command line of scalene-record with this interpreter. ``-P``: the current folder has no say in what is imported.
-COMMAND = (sys.executable, "-P", "-c", "from scalene_trace.cli.record.command import main; main()")
+COMMAND = (sys.executable, "-P", "-c", "from scalene_trace.cli.record.start import main; main()")

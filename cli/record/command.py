@@ -16,6 +16,7 @@ from ...recorder.errors import RecordError, SetupError, UsageError
 from ...recorder.run.load import leave_out
 from ..render.text import clean
 from .options import NAME, Given, Split, read_options, settings_of, split_command_line
+from .start import INTERRUPTED
 
 if TYPE_CHECKING:
     from ...recorder.convert.finish import Finished
@@ -27,7 +28,6 @@ FAILED = 125
 DOCTOR = "--doctor"
 #: Of --doctor, as of scalene-analyze: it exits with no program's status.
 WRONG_USAGE = 2
-INTERRUPTED = 130
 _LONGEST_PID = 9
 #: Options of --pid that would change nothing: they set what only the library inside a program does.
 _NEEDS_THE_SHIM = (

@@ -531,6 +531,21 @@ def test_the_recorder_reads_pyarrow_and_typer_only_when_it_must():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("module", ["scalene_trace.cli.record.command", "scalene_trace.recorder.errors"])
+def test_ctrl_c_is_quiet_while_modules_are_imported(tmp_path, module):
+    code = f"""import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from scalene_trace.cli.record.start import main
+main()"""
+    words = [sys.executable, "-c", code, "-o", tmp_path / "t.parquet", "echo", "started"]
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_a_recording_does_not_import_what_it_does_not_use(tmp_path):
     """To the end: some modules were imported by calls of numpy and pyarrow, others to look at an earlier trace."""
     TraceBuilder().write(tmp_path / "trace.parquet")
