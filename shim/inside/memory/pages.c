@@ -23,7 +23,7 @@
 #define PAGE arch_page_bytes()
 #define UNIT_OF_RECORDS 4096 /* bytes, whatever the kernel's pages have */
 #define PIECE_PAGES 1024
-#define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
+#define EXAMINED_PAGES 65536                /* pages of a kind; of a larger number, only a part is examined */
 #define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings, at a tick: 0.2 ms if all are resident */
 #define WHOLE_PAGES ((uint64_t)1 << 20)     /* before a release or a fork: 4 GiB, 1 ms if none is resident */
 #define RELEASED_PAGES ((uint64_t)1 << 18)  /* that a call gives back: of more, the next count finds the rest */
@@ -43,16 +43,52 @@ static size_t pages_of_piece(uintptr_t start, uintptr_t end) {
   return pages < PIECE_PAGES ? pages : PIECE_PAGES;
 }
 
+/* A way through the pages of one kind, of which one piece is examined for each stretch. */
+struct walk {
+  uint64_t stretch; /* pages; 0 = all are examined */
+  uint64_t passed;  /* pages */
+  uint64_t places;  /* that were passed */
+};
+
+/* The place in each stretch varies: mappings may alternate, and what is examined at equal distances would be one of them. */
+static uint64_t place_of(const struct walk *walk) {
+  uint64_t varied = (walk->places + 1) * 0x9E3779B97F4A7C15u >> 32;
+  return walk->places * walk->stretch + varied % walk->stretch;
+}
+
+/* Passes a piece. Returns for how many pages it stands; 0 = it is not examined. */
+static uint64_t pass(struct walk *walk, uint64_t pages) {
+  uint64_t before = walk->places;
+  if (!walk->stretch) return pages;
+  walk->passed += pages;
+  while (place_of(walk) < walk->passed) walk->places++;
+  return (walk->places - before) * walk->stretch;
+}
+
+/* Begins a walk for private mappings and one for shared ones. */
+static void begin_walks(struct walk *walks) {
+  uint64_t pages[2] = {0};
+  for (size_t at = 0; at < range_count; at++) {
+    if (ranges[at].kind.memory) pages[ranges[at].kind.shared] += (ranges[at].end - ranges[at].start) / PAGE;
+  }
+  for (int shared = 0; shared < 2; shared++) {
+    uint64_t every = pages[shared] / EXAMINED_PAGES + 1;
+    walks[shared] = (struct walk){.stretch = every > 1 ? every * PIECE_PAGES : 0};
+  }
+}
+
 static void count_touched(uint64_t *untouched, uint64_t *shared) {
-  uint64_t every = (uint64_t)ranges_bytes(true) / PAGE / EXAMINED_PAGES + 1, piece = 0;
+  struct walk walks[2];
+  begin_walks(walks);
   for (size_t at = 0; at < range_count; at++) {
     uintptr_t start = ranges[at].start, end = ranges[at].end;
     for (; ranges[at].kind.memory && start < end; start += PIECE_PAGES * PAGE) {
       unsigned pages = (unsigned)pages_of_piece(start, end);
-      if (piece++ % every) continue;
-      unsigned resident = resident_in(start, pages, pages);
-      *untouched += every * (pages - resident);
-      if (ranges[at].kind.shared) *shared += every * resident;
+      uint64_t stands_for = pass(&walks[ranges[at].kind.shared], pages);
+      if (!stands_for) continue;
+      uint64_t touched = stands_for * resident_in(start, pages, pages) / pages;
+      *untouched += stands_for - touched;
+      if (ranges[at].kind.shared) *shared += touched;
     }
   }
 }

@@ -10,8 +10,8 @@ struct touched {
   uint32_t untouched; /* pages of 4 KiB that are not resident */
   uint32_t shared;    /* resident ones of shared mappings */
 };
-/* Looks at the pages of what is mapped. Above EXAMINED_PAGES pages both are estimates from a part of them. Both are 0 if
- * the table cannot be locked. Context: malloc. */
+/* Looks at the pages of what is mapped. Above EXAMINED_PAGES private pages, or shared ones, these are an estimate from a
+ * part of them. Both are 0 if the table cannot be locked. Context: malloc. */
 struct touched pages_touched(void);
 /* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the
  * one that runs; 0 = none. Context: signal. */

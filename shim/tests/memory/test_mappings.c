@@ -634,6 +634,30 @@ static void tell_shared_pages(void) {
   counted = 0;
 }
 
+/* Of so many pages, only a part is examined: that says the same of mappings that alternate. */
+static void estimate_alternating_mappings(void) {
+  const size_t pairs = 104, piece = 1024 * (size_t)PAGE, unit = (size_t)PAGE / 4096, whole = pairs * 1024 * unit;
+  int64_t free_left = this_memory.stream[NATIVE].free_left;
+  struct touched before = pages_touched();
+  char *start = mmap(NULL, pairs * 2 * piece, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(start != MAP_FAILED);
+  for (size_t i = 0; i < 2 * pairs; i++) {
+    int flags = (i % 2 ? MAP_PRIVATE : MAP_SHARED) | MAP_ANONYMOUS | MAP_FIXED;
+    char *part = mmap(start + i * piece, piece, PROT_READ | PROT_WRITE, flags, -1, 0);
+    check(part == start + i * piece);
+    /* Half of every second private one, and an eighth of each shared one. */
+    size_t touched = i % 4 == 1 ? 512 : i % 2 ? 0 : 128;
+    for (size_t page = 0; page < touched; page++) part[page * PAGE] = 1;
+  }
+  struct touched found = added(before);
+  size_t shared = whole / 8, untouched = whole * 3 / 4 + whole - shared;
+  check(found.shared > shared * 0.9 && found.shared < shared * 1.1);
+  check(found.untouched > untouched * 0.95 && found.untouched < untouched * 1.05);
+  check(munmap(start, pairs * 2 * piece) == 0);
+  this_memory.stream[NATIVE].free_left = free_left;
+  counted = 0;
+}
+
 int main(void) {
   pthread_t threads[THREADS];
 #define INTERPOSED(result, name, arguments) next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);
@@ -661,6 +685,7 @@ int main(void) {
   leave_out_own_faults();
   header.features = 0;
   tell_shared_pages();
+  estimate_alternating_mappings();
   count_much_at_the_end();
   make_room();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
