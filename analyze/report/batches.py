@@ -54,7 +54,8 @@ class AtOnce(Generic[Result]):
 
     def map(self, reduce: Callable[[Sequence[Path]], Result], batches: Sequence[Sequence[Path]]) -> Iterator[Result]:
         """The results for the batches in their order, of which all are begun now. Raises what ``reduce`` raises."""
-        self._results = [self._pool.submit(reduce, batch) for batch in batches]
+        for batch in batches:  # one by one: Ctrl-C may come between two
+            self._results.append(self._pool.submit(reduce, batch))
         return (each.result() for each in self._results)
 
     @contextmanager
@@ -80,9 +81,9 @@ class AtOnce(Generic[Result]):
 
     def _stop(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        while not all(each.done() for each in self._results):
+        self._is_stopped = True
+        while self._used or not all(each.done() for each in self._results):  # the last one may not be in the list yet
             with self._lock:
-                self._is_stopped = True
                 for used in self._used:
                     used.raw.interrupt()
             time.sleep(_AGAIN_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -104,3 +105,28 @@ def test_what_runs_ends_at_once_when_the_caller_is_interrupted_or_a_batch_fails(
         reduction.sums_of(paths, Selection())
     assert time.monotonic() - start < 8
     assert len(begun) <= 3, "batches that wait are not begun"
+
+
+def test_what_runs_ends_when_ctrl_c_comes_while_batches_are_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [TraceBuilder().write(tmp_path / f"{number}.parquet") for number in range(3)]
+    runs = threading.Event()
+
+    class Interrupted(list[list[Path]]):
+        def __iter__(self) -> Iterator[list[Path]]:
+            yield self[0]
+            assert runs.wait(20)
+            raise KeyboardInterrupt
+
+    def reduce(traces: Traces, selection: Selection) -> Sums:
+        runs.set()
+        traces.connection.execute("SELECT count(*) FROM range(100_000_000_000) t(i) WHERE i % 7 = 3")
+        raise AssertionError("nobody can wait for this")
+
+    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: (Interrupted([path] for path in paths), 2))
+    monkeypatch.setattr(reduction, "reduce_traces", reduce)
+    start = time.monotonic()
+    with ends_its_threads(), pytest.raises(KeyboardInterrupt):
+        reduction.sums_of(paths, Selection())
+    assert time.monotonic() - start < 25
