@@ -13,6 +13,9 @@ struct touched {
 /* Looks at the pages of what is mapped. Above EXAMINED_PAGES private pages, or shared ones, these are an estimate from a
  * part of them. Both are 0 if the table cannot be locked. Context: malloc. */
 struct touched pages_touched(void);
+/* Returns the resident pages of 4 KiB of shared mappings, of which there were `resident` when pages_touched was called last:
+ * what was mapped since then is taken to be touched. Context: malloc. */
+uint32_t pages_shared(uint32_t resident);
 /* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the
  * one that runs; 0 = none. Context: signal. */
 void pages_look(uint64_t stack, bool now);

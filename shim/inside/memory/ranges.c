@@ -25,6 +25,10 @@ _Atomic size_t range_count;
 static _Atomic int32_t holder;      /* tid; 0 = free */
 static _Atomic int64_t bytes_of[2]; /* by struct kind's `memory` */
 
+static _Atomic int64_t shared_bytes; /* of that memory */
+
+int64_t ranges_shared_bytes(void) { return atomic_load(&shared_bytes); }
+
 int64_t ranges_bytes(bool memory) { return atomic_load(&bytes_of[memory]); }
 
 uintptr_t ranges_round_up(size_t bytes) {
@@ -125,6 +129,7 @@ static void account(const struct range *part, uint32_t flags) {
   int64_t bytes = (int64_t)(part->end - part->start);
   atomic_fetch_sub(&bytes_of[part->kind.memory], bytes);
   if (!part->kind.memory) return;
+  if (part->kind.shared) atomic_fetch_sub(&shared_bytes, bytes);
   if (part->id) {
     struct live_sample sample = {.id = part->id, .usable = part->block_bytes, .interval = part->interval};
     bool whole = part->block_bytes == (uint64_t)bytes;
@@ -186,6 +191,7 @@ void ranges_enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
     return;
   }
   atomic_fetch_add(&bytes_of[kind.memory], (int64_t)(end - start));
+  if (kind.memory && kind.shared) atomic_fetch_add(&shared_bytes, (int64_t)(end - start));
   if (kind.memory) {
     ranges[at].id = memory_mapped(&block, before);
   } else if (before) {
@@ -221,6 +227,7 @@ bool ranges_postfork_child(void) {
     range_count = 0;
     atomic_store(&bytes_of[false], 0);
     atomic_store(&bytes_of[true], 0);
+    atomic_store(&shared_bytes, 0);
     loss_add(LOSS_mapping_missed);
   }
   for (size_t i = 0; i < range_count; i++) ranges[i].id = 0;

@@ -49,6 +49,8 @@ int ranges_cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *las
 size_t ranges_resized_bytes(void);
 /* Returns the bytes of the ranges that are memory, or of the others. Needs no lock. Context: signal. */
 int64_t ranges_bytes(bool memory);
+/* Bytes of shared mappings among what counts as memory. Without the lock. Context: signal. */
+int64_t ranges_shared_bytes(void);
 /* Rounds up to a multiple of a page, and tells whether the bytes are a range that a mapping can have. They need no lock.
  * Context: signal. */
 uintptr_t ranges_round_up(size_t bytes);

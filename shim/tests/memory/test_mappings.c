@@ -620,7 +620,9 @@ static void tell_shared_pages(void) {
   check(start != MAP_FAILED && own != MAP_FAILED);
   for (size_t i = 0; i < 200; i++) start[i * PAGE] = 1;
   for (size_t i = 0; i < 70; i++) own[i * PAGE] = 1;
+  check(pages_shared(before.shared) == before.shared + pages * unit); /* not looked at yet */
   check(added(before).shared == 200 * unit && added(before).untouched == (100 + 230) * unit);
+  check(pages_shared(before.shared + 200 * unit) == before.shared + 200 * unit);
   check(munmap(start, 50 * PAGE) == 0);
   check(mprotect(start + 60 * PAGE, 40 * PAGE, PROT_NONE) == 0 && added(before).shared == 110 * unit);
   check(mprotect(start + 60 * PAGE, 40 * PAGE, PROT_READ) == 0 && added(before).shared == 150 * unit);
@@ -629,6 +631,7 @@ static void tell_shared_pages(void) {
   moved[0] = 1;
   check(added(before).shared == 151 * unit);
   check(munmap(moved, 150 * PAGE) == 0 && munmap(start, 200 * PAGE) == 0 && munmap(own, pages * PAGE) == 0);
+  check(pages_shared(before.shared + 151 * unit) == before.shared); /* 250 pages fewer */
   check(added(before).shared == 0 && added(before).untouched == 0);
   this_memory.stream[NATIVE].free_left = free_left;
   counted = 0;
