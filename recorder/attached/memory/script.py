@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 #: What the interpreter runs. It runs pending signal handlers when a script begins, after calls, and where loops go back. If one
@@ -16,7 +17,8 @@ _SCRIPT = """\
 import sys, _imp
 def library(): pass
 library.name, library.origin, library.parent = "scalene_attached", {library!a}, ""
-sys._scalene_trace = {command!a}
+result = {result!a}
+sys._scalene_trace = result + {command!a}
 try:
     if "_ctypes" in sys.modules:
         foreign = sys.modules["_ctypes"]
@@ -35,7 +37,7 @@ except BaseException as error:
         del sys._scalene_trace
         import posix
         try:
-            result = posix.open({result!a}, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
+            result = posix.open(result, {flags}, 0o600)
         except OSError:
             pass
         else:
@@ -55,13 +57,16 @@ sys._scalene_raised = sys.exc_info()[1]
 if "_scalene_trace" in sys.__dict__:
     del sys._scalene_trace
     import posix
-    result = posix.open({result!a}, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
+    result = posix.open({result!a}, {flags}, 0o600)
     posix.write(result, b"again\\n")
     posix.close(result)
 """
 #: As the first call of PyRun_SimpleString shall leave ``__main__``, in which it runs, as it is, nothing is bound or looked up there.
 #: A list is filled without looking for signals.
 _RUN = '[*(lambda: 0).__builtins__["map"]((lambda: 0).__builtins__["exec"], ({source!a},), ({{}},))]'
+#: How the file for the result is opened; a number, since there is little room for the text.
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_INDENTATION = re.compile(r"^ +", re.MULTILINE)
 #: What a text for PyRun_SimpleString begins with.
 MARK = b"#scalene-trace\n"
 
@@ -69,11 +74,12 @@ MARK = b"#scalene-trace\n"
 def script_for(library: Path, result: Path, command: str) -> str:
     """The script that lets the library carry out a command, whose result is written to the file ``result``."""
     names = {"library": str(library), "path": os.fsencode(library)}
-    return _SCRIPT.format(result=str(result), command=f"{result}\n{command}", **names)
+    return _SCRIPT.format(result=str(result), command=f"\n{command}", flags=_FLAGS, **names)
 
 
 def text_for(library: Path, result: Path, command: str) -> bytes:
     """The same for PyRun_SimpleString, which prints an exception and gives the program another one for it."""
-    script, interrupted = script_for(library, result, command), _INTERRUPTED.format(result=str(result))
+    script, interrupted = script_for(library, result, command), _INTERRUPTED.format(result=str(result), flags=_FLAGS)
+    script, interrupted = (_INDENTATION.sub(lambda found: found[0][::4], each) for each in (script, interrupted))
     text = f"try: {_RUN.format(source=script)}\nexcept: {_RUN.format(source=interrupted)}\n"
     return MARK + text.encode("ascii")
