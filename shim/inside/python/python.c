@@ -26,7 +26,7 @@ const struct python_layout *python_layout;
 uint32_t python_version;
 bool python_at_load;
 static void *(*this_thread_state)(void);
-static int (*is_finalizing)(void), (*holds_gil)(void);
+static int (*is_finalizing)(void), (*is_initialized)(void), (*holds_gil)(void);
 static _Atomic bool finalizing; /* it has begun */
 
 static struct python_symbols found; /* what is being found, until it is complete */
@@ -114,6 +114,7 @@ static void find_interpreter(void) {
   publish_symbols();
   atomic_store(&finalizing, false);
   is_finalizing = (int (*)(void))python_symbol(python_version >> 16 >= 0x30d ? "Py_IsFinalizing" : "_Py_IsFinalizing");
+  is_initialized = (int (*)(void))python_symbol("Py_IsInitialized");
   holds_gil = (int (*)(void))python_symbol("PyGILState_Check");
   const struct python_layout *layout =
       get_state && found.code_type && python_symbols.eval.start ? choose_layout() : NULL;
@@ -168,10 +169,20 @@ static void note_finalizing(void) {
   if (spool) __atomic_store_n(&spool->finalizing, (int32_t)syscall(SYS_getpid), __ATOMIC_RELAXED);
 }
 
-/* At the very end of finalization the interpreter resets its flag, so the result is remembered here. */
+static void note_new_start(void) {
+  int32_t own = (int32_t)syscall(SYS_getpid);
+  atomic_store(&finalizing, false);
+  if (spool) __atomic_compare_exchange_n(&spool->finalizing, &own, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* At the very end of finalization the interpreter resets its flag, so the result is remembered here, until a program with
+ * an interpreter inside has started it again. */
 bool python_finalizing(void) {
-  if (!atomic_load_explicit(&finalizing, memory_order_relaxed) && late_enter()) {
-    if (is_finalizing && is_finalizing()) note_finalizing();
+  bool known = atomic_load_explicit(&finalizing, memory_order_relaxed);
+  if (late_enter()) {
+    bool is_now = is_finalizing && is_finalizing();
+    if (is_now && !known) note_finalizing();
+    if (known && !is_now && is_initialized && is_initialized()) note_new_start();
     late_leave();
   }
   return atomic_load_explicit(&finalizing, memory_order_relaxed);

@@ -116,6 +116,16 @@ def test_an_interpreter_inside_a_program_may_end_and_start_again(python: Interpr
     assert sum(seen(done.trace, 3_000_050).values()) == 10
 
 
+def test_only_what_an_end_of_the_interpreter_frees_is_called_alive_until_then(
+    python: Interpreter, tmp_path: Path
+) -> None:
+    done = record(tmp_path / "t.parquet", embedding(tmp_path, "embedded_lives.c", python), options=EXACT)
+    assert (done.status, done.stdout, done.stderr) == (0, b"life\n" * 3, b"")
+    found = Counter((row["size_bytes"], row["at_exit"]) for row in rows(done.trace, "alloc"))
+    freed, kept = 3_000_050, 3_100_050
+    assert {key: n for key, n in found.items() if key[0] in (freed, kept)} == {(freed, False): 30, (kept, True): 15}
+
+
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_functions_of_the_allocators_are_called_without_a_context(
     when: str, any_python: Interpreter, tmp_path: Path
