@@ -73,3 +73,4 @@ LOSS(attached_native_unknown, loss, "memory that malloc had given out before the
 LOSS(attached_lost, loss, "samples of the CPU time of attached threads were lost, because the recorder was late: their time was charged to the others of the same thread")
 LOSS(attached_slots, loss, "calls of malloc and mmap by some libraries of an attached process could not be led to the recorder, since their memory could not be written: what they allocate is missing, and of blocks that they free it is not known")
 LOSS(attached_unclassified, info, "the functions of an interpreter were not found in the memory of an attached process: Python's and native time are not told apart there")
+LOSS(allocator_bypassed, loss, "when the recording was resumed, or the process attached to, the program had pointers of its own to the functions of Python's allocator, as programs that Nuitka compiles have: what it allocated by them is missing in the memory, which is too low, but what it freed is not")

@@ -22,6 +22,8 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/objects/pools.h"
+#include <link.h>
+#include <sys/auxv.h>
 #include "shared/saferead.h"
 #include "shared/spool.h"
 
@@ -372,10 +374,48 @@ static bool are_unwrapped(void) {
           mem->free == pymalloc.free);
 }
 
+/* ---- pointers of the program's own ----
+ *
+ * A program that asked for the functions before they were wrapped (those that Nuitka compiles do, and keep each in a variable)
+ * allocates past ours, and frees through them. */
+
+/* An allocator, as Python keeps several, holds all four functions in order. */
+static bool has_pointer(const uintptr_t *at, const uintptr_t *end) {
+  const uintptr_t *own = (const void *)&pymalloc.malloc;
+  for (; at < end; at++) {
+    if (*at != own[0]) continue;
+    if (end - at < 4 || memcmp(at, own, 4 * sizeof *own) != 0) return true;
+    at += 3;
+  }
+  return false;
+}
+
+/* In the writable data of the program itself, not of its libraries. */
+static bool program_has_pointer(void) {
+  const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+  size_t count = getauxval(AT_PHNUM);
+  uintptr_t moved = 0;
+  for (size_t i = 0; headers && i < count; i++)
+    if (headers[i].p_type == PT_PHDR) moved = (uintptr_t)headers - headers[i].p_vaddr;
+  for (size_t i = 0; headers && i < count; i++) {
+    if (headers[i].p_type != PT_LOAD || !(headers[i].p_flags & PF_W)) continue;
+    uintptr_t start = (moved + headers[i].p_vaddr + 7) & ~(uintptr_t)7;
+    uintptr_t end = (moved + headers[i].p_vaddr + headers[i].p_memsz) & ~(uintptr_t)7;
+    if (has_pointer((const uintptr_t *)start, (const uintptr_t *)end)) return true;
+  }
+  return false;
+}
+
+static void note_bypassed(void) {
+  if (program_has_pointer()) loss_add(LOSS_allocator_bypassed);
+}
+
 static void wrap_now(bool first) {
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
   atomic_store(&put_off, false);
-  if (!first) {
+  if (first) {
+    note_bypassed();
+  } else {
     note_covered();
     sampler_missed_frees();
   }
@@ -579,6 +619,7 @@ void pyalloc_wrap(void) {
   __atomic_store_n(&arena_place->free, arena_free, __ATOMIC_SEQ_CST);
   __atomic_store_n(&arena_place->alloc, arena_alloc, __ATOMIC_SEQ_CST);
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_directly(domain);
+  note_bypassed();
   codes_addresses_seen(true);
 }
 

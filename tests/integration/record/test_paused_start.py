@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.native import embedding
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
@@ -122,6 +123,17 @@ def test_an_allocator_around_pythons_is_waited_for(any_python: Interpreter, tmp_
     found = report(live.trace)
     assert set(losses(found)) == {"paused", "allocator_covered"}
     assert lines_of(found, FILE)[line_of("steered", "small")]["growth_bytes"] > FLOATS / 2
+
+
+def test_pointers_of_the_program_past_the_wrappers_are_a_loss(any_python: Interpreter, tmp_path: Path) -> None:
+    program = [*embedding(tmp_path, "direct_allocators.c", any_python), "resumed"]
+    command = record_command(tmp_path / "t.parquet", program, options=["--pause-at-start"])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(None)) as process:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        assert control(tmp_path / "t.parquet", "resume").status == 0
+        assert process.communicate(b"\n", PATIENCE_S)[0] == b"0 wrong\n"
+    assert process.returncode == 0
+    assert losses(report(tmp_path / "t.parquet")) == {"paused": 1, "allocator_bypassed": 1}
 
 
 def test_a_recording_that_is_never_resumed_ends_with_the_arenas_of_its_process(

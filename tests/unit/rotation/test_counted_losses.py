@@ -21,6 +21,7 @@ HOLD_ON = """
     waits_crowded tasks_unread tasks_crowded tasks_sampled tasks_rare greenlets_unread device_unhooked foreign_allocator
     rights_unannounced seccomp python_late python_second python_namespace python_direct python_unseen faults_unseen
     interval_widened images_crowded loop_unread free_threaded allocator_covered pools_unread copies_diverted
+    allocator_bypassed
     attached_polled attached_unseen attached_missed attached_memory_ended attached_memory_children
     attached_native_unknown attached_slots attached_unclassified budget_exceeded arenas_only labels_off
     rss_processes watcher_off gpu_off gpu_lost gpu_untold gpu_whole_device
