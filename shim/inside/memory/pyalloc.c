@@ -379,13 +379,29 @@ static bool are_unwrapped(void) {
  * A program that asked for the functions before they were wrapped (those that Nuitka compiles do, and keep each in a variable)
  * allocates past ours, and frees through them. */
 
-/* An allocator, as Python keeps several, holds all four functions in order. */
-static bool has_pointer(const uintptr_t *at, const uintptr_t *end) {
+enum { FUNCTIONS = 4, WORDS = 512 };
+
+/* An allocator, as Python keeps several, holds all four functions in order. Returns the place of another pointer, or of one
+ * whose next words are not there. */
+static size_t find_pointer(const uintptr_t *words, size_t count) {
   const uintptr_t *own = (const void *)&pymalloc.malloc;
-  for (; at < end; at++) {
-    if (*at != own[0]) continue;
-    if (end - at < 4 || memcmp(at, own, 4 * sizeof *own) != 0) return true;
-    at += 3;
+  size_t at = 0;
+  while (at < count &&
+         (words[at] != own[0] || (count - at >= FUNCTIONS && memcmp(words + at, own, FUNCTIONS * sizeof *own) == 0)))
+    at++;
+  return at;
+}
+
+/* The program may have made some of its data unreadable. */
+static bool has_pointer(uintptr_t at, uintptr_t end) {
+  static uintptr_t words[WORDS]; /* one thread at a time wraps */
+  while (at < end) {
+    size_t count = (end - at) / sizeof *words < WORDS ? (end - at) / sizeof *words : WORDS;
+    if (!count || !safe_read(words, (const void *)at, count * sizeof *words)) return false;
+    size_t found = find_pointer(words, count);
+    bool is_cut = found && count - found < FUNCTIONS;
+    if (found < count && !is_cut) return true;
+    at += (is_cut ? found : count) * sizeof *words;
   }
   return false;
 }
@@ -401,13 +417,13 @@ static bool program_has_pointer(void) {
     if (headers[i].p_type != PT_LOAD || !(headers[i].p_flags & PF_W)) continue;
     uintptr_t start = (moved + headers[i].p_vaddr + 7) & ~(uintptr_t)7;
     uintptr_t end = (moved + headers[i].p_vaddr + headers[i].p_memsz) & ~(uintptr_t)7;
-    if (has_pointer((const uintptr_t *)start, (const uintptr_t *)end)) return true;
+    if (has_pointer(start, end)) return true;
   }
   return false;
 }
 
 static void note_bypassed(void) {
-  if (program_has_pointer()) loss_add(LOSS_allocator_bypassed);
+  if (!safe_read_refused() && program_has_pointer()) loss_add(LOSS_allocator_bypassed);
 }
 
 static void wrap_now(bool first) {
