@@ -11,6 +11,9 @@
  * resumed. What the pools hold then is counted at once. */
 #include "inside/memory/pyalloc.h"
 
+#include <link.h>
+#include <sys/auxv.h>
+
 #include "formats/spool/spool.h"
 #include "inside/arenas/arenas.h"
 #include "inside/core/next.h"
@@ -22,8 +25,6 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/objects/pools.h"
-#include <link.h>
-#include <sys/auxv.h>
 #include "shared/saferead.h"
 #include "shared/spool.h"
 
@@ -379,7 +380,7 @@ static bool are_unwrapped(void) {
  * A program that asked for the functions before they were wrapped (those that Nuitka compiles do, and keep each in a variable)
  * allocates past ours, and frees through them. */
 
-enum { FUNCTIONS = 4, WORDS = 512 };
+enum { FUNCTIONS = 4, WORDS = 4096, MOST_WORDS = 1 << 21 };
 
 /* An allocator, as Python keeps several, holds all four functions in order. Returns the place of another pointer, or of one
  * whose next words are not there. */
@@ -406,7 +407,8 @@ static bool has_pointer(uintptr_t at, uintptr_t end) {
   return false;
 }
 
-/* In the writable data of the program itself, not of its libraries. */
+/* In the writable data of the program itself, not of its libraries. Of large data, only the beginning is read: this may be a
+ * signal handler. */
 static bool program_has_pointer(void) {
   const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
   size_t count = getauxval(AT_PHNUM);
@@ -417,6 +419,7 @@ static bool program_has_pointer(void) {
     if (headers[i].p_type != PT_LOAD || !(headers[i].p_flags & PF_W)) continue;
     uintptr_t start = (moved + headers[i].p_vaddr + 7) & ~(uintptr_t)7;
     uintptr_t end = (moved + headers[i].p_vaddr + headers[i].p_memsz) & ~(uintptr_t)7;
+    if (end > start && (end - start) / sizeof(uintptr_t) > MOST_WORDS) end = start + MOST_WORDS * sizeof(uintptr_t);
     if (has_pointer(start, end)) return true;
   }
   return false;
