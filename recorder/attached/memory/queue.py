@@ -47,8 +47,6 @@ LAYOUTS = {
 MAIN_STATE_313 = 664
 #: 3.13: its interpreter in a thread state; how many calls the queue takes; the bit of the breaker that stands for calls.
 _STATE_INTERPRETER_313, _MOST_313, _CALLS_313 = 16, 32, 1 << 2
-#: 3.13: the main thread's state in an interpreter, after the first one.
-_MAIN_AFTER_HEAD = 8
 
 
 class Queue:
@@ -62,7 +60,7 @@ class Queue:
         offsets = offsets_of_interpreters(image.python.version, image.table())
         if offsets is None:
             raise ValueError("the layout of its interpreter is unknown")
-        head, following, threads = offsets
+        head, following, _ = offsets
         self._interpreter = interpreter = image.word(runtime + head)
         if not interpreter:
             raise ValueError("its interpreter does not run")
@@ -73,17 +71,15 @@ class Queue:
         self._base = runtime if self._version >= _312 else interpreter
         self._breaker = interpreter + layout.breaker
         if self._version == _313:
-            self._breaker = self._main_state(threads) + layout.breaker
+            self._breaker = self._main_state() + layout.breaker
         limit = int.from_bytes(image.read(interpreter + layout.limit, 4), "little")
         if not 0 < limit < _LARGEST_LIMIT:
             raise ValueError("the layout of its interpreter is unknown")
         self.read()
 
-    def _main_state(self, threads: int) -> int:
+    def _main_state(self) -> int:
         image, python = self._image, self._image.python
-        state = image.word(python.runtime + MAIN_STATE_313)
-        if not image.word(self._interpreter + threads + _MAIN_AFTER_HEAD):
-            raise ValueError("none of its threads is Python's main thread")
+        state = image.word(python.runtime + MAIN_STATE_313)  # also of a program with an interpreter inside
         is_own = python.runtime <= state < python.runtime + python.runtime_bytes  # never freed
         if not is_own or image.word(state + _STATE_INTERPRETER_313) != self._interpreter:
             raise ValueError("the layout of its interpreter is unknown")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.native import build, library
-from tests.support.observed_program import attached
+from tests.support.observed_program import attached, until
 from tests.support.recording import (
     Json,
     Recording,
@@ -139,3 +140,19 @@ def test_its_waits_are_on_their_lines_in_a_crowd_that_rests(python: Interpreter,
         process.communicate(b"\n")
         assert process.returncode == recorder.wait().status == 0
     assert lines_of(report(trace), script)[2]["wait_s"] > 3
+
+
+def test_its_memory_is_recorded_from_an_attach_on(python: Interpreter, program: Path, tmp_path: Path) -> None:
+    """CPython 3.13 notes which thread is its main one only where the program is python itself."""
+    script, trace, ready, stop = (tmp_path / name for name in ("keeps.py", "t.parquet", "ready", "stop"))
+    script.write_text(
+        f"import os, time\nopen({str(ready)!r}, 'w').close()\nkept = []\nwhile not os.path.exists({str(stop)!r}):\n"
+        "    kept.append(bytes(50_000))\n    time.sleep(0.005)\n"
+    )
+    with subprocess.Popen([program, "global", script, *library_and_home(python)]) as process:
+        until(ready.exists)
+        with attached(trace, process.pid, "--memory") as recorder:
+            time.sleep(1)
+            stop.touch()
+            assert process.wait() == recorder.wait().status == 0
+    assert lines_of(report(trace), script)[5]["alloc_bytes"] > 1_000_000
