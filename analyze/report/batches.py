@@ -81,7 +81,8 @@ class AtOnce(Generic[Result]):
 
     def _stop(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._is_stopped = True
+        with self._lock:
+            self._is_stopped = True
         while self._used or not all(each.done() for each in self._results):  # the last one may not be in the list yet
             with self._lock:
                 for used in self._used:

@@ -1,4 +1,4 @@
-"""Where ``scalene-record`` begins: what it needs is imported here, so that Ctrl-C is quiet from the first moment."""
+"""Where ``scalene-record`` begins: what it needs is imported here, so that Ctrl-C is quiet meanwhile."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _CALLS_A_MODULE = re.compile(
     r"|import (?P<parent>\w+)(?P<module>(?:\.\w+)+); ?(?P=parent)(?P=module)\.\w+"
     r"|import (?P<renamed>\w+)(?:\.\w+)+ as (?P<alias>\w+); ?(?P=alias)\.\w+"
     r"|__import__\('(?P<imported>\w+)(?:\.\w+)+'\)(?:\.\w+)+)"
-    r"\([^;\n]*\);?"
+    r"\([^();\n]*\);?"
 )
 
 

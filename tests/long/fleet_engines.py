@@ -180,7 +180,7 @@ def of_many_hosts(python: Path, written: str | None, hosts: int, name: str) -> i
         command = [
             python,
             "-m",
-            "scalene_trace.cli.analyze.command",
+            "scalene_trace.cli.analyze.start",
             "fleet",
             "report",
             "--json",

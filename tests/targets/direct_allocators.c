@@ -27,16 +27,18 @@ static void *(*volatile saved)(void *context, size_t size);
 static void go_on_later(const struct allocator *obj) {
   saved = obj->malloc;
   PyRun_SimpleStringFlags("import sys, time; print('ready', flush=True); sys.stdin.readline()\n"
-                     "end = time.thread_time() + 0.5\nwhile time.thread_time() < end: str(end)",
+                          "end = time.thread_time() + 0.5\nwhile time.thread_time() < end: str(end)",
                           NULL);
 }
 
 int main(int argc, char **argv) {
   struct allocator mem, obj;
   int is_late = argc > 1 && !strcmp(argv[1], "late");
-  if (is_late) Py_Initialize();
+  int is_again = argc > 1 && !strcmp(argv[1], "again");
+  if (is_late || is_again) Py_Initialize();
   PyMem_GetAllocator(MEM, &mem);
   PyMem_GetAllocator(OBJ, &obj);
+  if (is_again) Py_FinalizeEx();
   if (!is_late) Py_Initialize();
   if (argc > 1 && !strcmp(argv[1], "resumed")) go_on_later(&obj);
   for (int i = 0; i < BLOCKS; i++) {

@@ -69,7 +69,7 @@ def _of_file(image: Image, mapping: Mapping) -> Padding | None:
         content += bytes(size - len(content))  # as the kernel maps what is behind the end of a file
     found = image.read(bias + end, size)
     for before in (bytes(size), content):
-        if len(before) == size and _is_unused(found, before):
+        if _is_unused(found, before):
             return Padding(bias + end, before)
     return None
 

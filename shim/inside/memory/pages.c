@@ -45,6 +45,7 @@ static size_t pages_of_piece(uintptr_t start, uintptr_t end) {
 
 /* A way through the pages of one kind, of which one piece is examined for each stretch. */
 struct walk {
+  uint64_t pages;
   uint64_t stretch; /* pages; 0 = all are examined */
   uint64_t passed;  /* pages */
   uint64_t places;  /* that were passed */
@@ -62,7 +63,8 @@ static uint64_t pass(struct walk *walk, uint64_t pages) {
   if (!walk->stretch) return pages;
   walk->passed += pages;
   while (place_of(walk) < walk->passed) walk->places++;
-  return (walk->places - before) * walk->stretch;
+  uint64_t end = walk->places * walk->stretch;
+  return (end < walk->pages ? end : walk->pages) - before * walk->stretch;
 }
 
 /* Begins a walk for private mappings and one for shared ones. */
@@ -73,7 +75,7 @@ static void begin_walks(struct walk *walks) {
   }
   for (int shared = 0; shared < 2; shared++) {
     uint64_t every = pages[shared] / EXAMINED_PAGES + 1;
-    walks[shared] = (struct walk){.stretch = every > 1 ? every * PIECE_PAGES : 0};
+    walks[shared] = (struct walk){pages[shared], .stretch = every > 1 ? every * PIECE_PAGES : 0};
   }
 }
 

@@ -245,10 +245,6 @@ static HOT void pymalloc_free(void *context, void *block) {
 
 /* ---- installing, and installing again ---- */
 
-/* PYTHONMALLOC and dev mode replace our allocators during the start, before the first small allocation. They do not
- * replace the arena allocator, so the first arena reveals the change, and the wrappers are put around the new
- * allocators. Later nothing is wrapped again, unless a recording began paused: an allocator that the program or tracemalloc
- * installs then is put around ours. */
 /* Where Python keeps them, if wrapping was put off; else null. */
 static struct py_allocator *place[DOMAINS];
 
@@ -267,6 +263,10 @@ static bool is_pymalloc(const struct py_allocator *allocator) {
   return !allocator->context && allocator->malloc == pymalloc.malloc && allocator->free == pymalloc.free;
 }
 
+/* PYTHONMALLOC and dev mode replace our allocators during the start, before the first small allocation. They do not
+ * replace the arena allocator, so the first arena reveals the change, and the wrappers are put around the new
+ * allocators. Later nothing is wrapped again, unless a recording began paused: an allocator that the program or tracemalloc
+ * installs then is put around ours. */
 static void replaced(void) {
   loss_add(LOSS_allocator_replaced);
   wrap_all(1);
@@ -281,7 +281,6 @@ static void at_first_arena(void) {
   if (has_arenas_only()) return;
   get_allocator(DOMAIN_OBJ, &now);
   if (atomic_load(&put_off)) {
-    pymalloc = below[0][DOMAIN_OBJ];
     if (is_pymalloc(&now)) return;
     atomic_store(&put_off, false);
     place[DOMAIN_MEM] = place[DOMAIN_OBJ] = NULL;
@@ -292,7 +291,6 @@ static void at_first_arena(void) {
     replaced();
     return;
   }
-  pymalloc = below[0][DOMAIN_OBJ];
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
     get_allocator(domain, &now);
     if (now.malloc != python_malloc || !is_pymalloc(&below[0][domain])) continue;
@@ -370,7 +368,7 @@ static void note_covered(void) {
 /* Another allocator was put around Python's while they were being wrapped, and was taken away again. */
 static bool are_unwrapped(void) {
   const struct py_allocator *mem = place[DOMAIN_MEM], *obj = place[DOMAIN_OBJ];
-  return obj && pymalloc.malloc &&
+  return obj && atomic_load(&arenas_seen) &&
          (obj->malloc == pymalloc.malloc || obj->free == pymalloc.free || mem->malloc == pymalloc.malloc ||
           mem->free == pymalloc.free);
 }
@@ -382,24 +380,25 @@ static bool are_unwrapped(void) {
 
 enum { FUNCTIONS = 4, WORDS = 4096, MOST_WORDS = 1 << 21 };
 
-/* An allocator, as Python keeps several, holds all four functions in order. Returns the place of another pointer, or of one
- * whose next words are not there. */
-static size_t find_pointer(const uintptr_t *words, size_t count) {
+/* An allocator, as Python keeps several in its data, holds all four functions in order. Returns the place of another pointer,
+ * or of one whose next words are not there. */
+static size_t find_pointer(const uintptr_t *words, size_t count, bool is_pythons) {
   const uintptr_t *own = (const void *)&pymalloc.malloc;
   size_t at = 0;
-  while (at < count &&
-         (words[at] != own[0] || (count - at >= FUNCTIONS && memcmp(words + at, own, FUNCTIONS * sizeof *own) == 0)))
+  while (at < count && (words[at] != own[0] || (is_pythons && count - at >= FUNCTIONS &&
+                                                memcmp(words + at, own, FUNCTIONS * sizeof *own) == 0)))
     at++;
   return at;
 }
 
 /* The program may have made some of its data unreadable. */
 static bool has_pointer(uintptr_t at, uintptr_t end) {
+  bool is_pythons = at < python_symbols.data.end && python_symbols.data.start < end;
   static uintptr_t words[WORDS]; /* one thread at a time wraps */
   while (at < end) {
     size_t count = (end - at) / sizeof *words < WORDS ? (end - at) / sizeof *words : WORDS;
     if (!count || !safe_read(words, (const void *)at, count * sizeof *words)) return false;
-    size_t found = find_pointer(words, count);
+    size_t found = find_pointer(words, count, is_pythons);
     bool is_cut = found && count - found < FUNCTIONS;
     if (found < count && !is_cut) return true;
     at += (is_cut ? found : count) * sizeof *words;
@@ -446,7 +445,7 @@ static void wrap_now(bool first) {
 void pyalloc_resume(void) {
   bool first = atomic_load_explicit(&put_off, memory_order_relaxed);
   if (likely(!first && !are_unwrapped())) return;
-  if (!pymalloc.malloc || !python_holds_gil()) return; /* before the first arena there are no pools */
+  if (!atomic_load(&arenas_seen) || !python_holds_gil()) return; /* before the first arena there are no pools */
   if (is_covered()) {
     note_covered();
     return;
@@ -538,7 +537,6 @@ static void install(void) {
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
   set_arena(&ours);
-  pymalloc = (struct py_allocator){.malloc = NULL};
   place[DOMAIN_MEM] = place[DOMAIN_OBJ] = NULL;
   atomic_store(&put_off, !has_arenas_only() && put_off_wrapping());
   if (has_arenas_only()) {
@@ -546,6 +544,7 @@ static void install(void) {
   } else if (!atomic_load(&put_off)) {
     wrap_all(0);
   }
+  pymalloc = below[0][DOMAIN_OBJ]; /* a program that has kept functions of ours may call them before the first arena */
   installed = true;
 }
 

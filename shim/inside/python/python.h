@@ -25,9 +25,8 @@ void *python_thread_state(void);
 /* True if the calling thread holds the GIL, as far as the interpreter knows: once there were sub-interpreters, it takes
  * every thread for one that does. Context: signal. */
 bool python_holds_gil(void);
-/* True once the interpreter has begun to finalize, and after that until the program has started it again. The recorder is
- * told of both at the first such answer.
- * Context: signal. */
+/* True once the interpreter has begun to finalize, until the program has started it again. The first answer after each of
+ * the two is also written for the recorder. Context: signal. */
 bool python_finalizing(void);
 
 /* True if the calling thread has a Python thread state, even if the version is not supported. Context: signal. */

@@ -647,7 +647,7 @@ static void estimate_alternating_mappings(void) {
   for (size_t i = 0; i < 2 * pairs; i++) {
     int flags = (i % 2 ? MAP_PRIVATE : MAP_SHARED) | MAP_ANONYMOUS | MAP_FIXED;
     char *part = mmap(start + i * piece, piece, PROT_READ | PROT_WRITE, flags, -1, 0);
-    check(part == start + i * piece);
+    check(part == start + i * piece && madvise(part, piece, MADV_NOHUGEPAGE) == 0);
     /* Half of every second private one, and an eighth of each shared one. */
     size_t touched = i % 4 == 1 ? 512 : i % 2 ? 0 : 128;
     for (size_t page = 0; page < touched; page++) part[page * PAGE] = 1;

@@ -126,7 +126,7 @@ def test_only_what_an_end_of_the_interpreter_frees_is_called_alive_until_then(
     assert {key: n for key, n in found.items() if key[0] in (freed, kept)} == {(freed, False): 30, (kept, True): 15}
 
 
-@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("when", ["early", "late", "again"])
 def test_functions_of_the_allocators_are_called_without_a_context(
     when: str, any_python: Interpreter, tmp_path: Path
 ) -> None:

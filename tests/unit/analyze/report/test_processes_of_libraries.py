@@ -41,6 +41,8 @@ TRACKER = "from joblib.externals.loky.backend.resource_tracker import main; main
         ("from a.b import main\nmain(1)", None),
         ("import a.b; print(a.b.c())", None),
         ("from a.b import main; main", None),
+        ("from json.decoder import JSONDecoder; JSONDecoder().decode('[1]')", None),
+        ("from a.b import main; main(sum(range(9)))", None),
         ("pass", None),
     ],
 )
