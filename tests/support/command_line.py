@@ -30,3 +30,15 @@ def as_process(*arguments: object, **options: Any) -> subprocess.CompletedProces
 
 def fields_of(row: type) -> list[str]:
     return [name for name, field in row.__dataclass_fields__.items()]  # type: ignore[attr-defined]
+
+
+def interrupted_import(module: str, start: str) -> str:
+    """The code of a command that begins in the module ``start``, in which Ctrl-C is pressed as ``module`` is imported."""
+    return f"""import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from {start} import main
+main()"""

@@ -21,7 +21,7 @@ from scalene_trace.analyze.results.trace import MarkInfo, ProcessInfo, TraceInfo
 from scalene_trace.analyze.trace import views
 from scalene_trace.analyze.trace.info import SAMPLERS
 from scalene_trace.cli.analyze import command as analyze
-from tests.support.command_line import as_process, fields_of
+from tests.support.command_line import as_process, fields_of, interrupted_import
 from tests.support.example_traces import APP, small_trace
 from tests.support.paths import DOCS, PATIENCE_S
 from tests.support.trace_builder import SECOND, TraceBuilder, write_large_trace
@@ -280,14 +280,7 @@ def test_a_bug_of_ours_is_70_and_says_how_to_report_it(run: Any, trace: Path, mo
 
 @pytest.mark.parametrize("module", ["typer", "duckdb", "scalene_trace.cli.analyze.command"])
 def test_ctrl_c_is_quiet_while_modules_are_imported(trace: Path, module: str) -> None:
-    code = f"""import sys
-class Interrupted:
-    def find_spec(self, name, *_):
-        if name == {module!r}:
-            raise KeyboardInterrupt
-sys.meta_path.insert(0, Interrupted())
-from scalene_trace.cli.analyze.start import main
-main()"""
+    code = interrupted_import(module, "scalene_trace.cli.analyze.start")
     done = subprocess.run([sys.executable, "-c", code, trace], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 

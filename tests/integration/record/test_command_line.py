@@ -21,6 +21,7 @@ from scalene_trace.formats.version import VERSION
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.shim_library import LIBRARY_NAME, find_shim
+from tests.support.command_line import interrupted_import
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import environment, tool
 from tests.support.trace_builder import TraceBuilder
@@ -533,14 +534,7 @@ def test_the_recorder_reads_pyarrow_and_typer_only_when_it_must():
 
 @pytest.mark.parametrize("module", ["scalene_trace.cli.record.command", "scalene_trace.recorder.errors"])
 def test_ctrl_c_is_quiet_while_modules_are_imported(tmp_path, module):
-    code = f"""import sys
-class Interrupted:
-    def find_spec(self, name, *_):
-        if name == {module!r}:
-            raise KeyboardInterrupt
-sys.meta_path.insert(0, Interrupted())
-from scalene_trace.cli.record.start import main
-main()"""
+    code = interrupted_import(module, "scalene_trace.cli.record.start")
     words = [sys.executable, "-c", code, "-o", tmp_path / "t.parquet", "echo", "started"]
     done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
