@@ -23,8 +23,8 @@ from .columns import Coded, Lists, Masked
 SHARED_BELOW_ROWS = 20_000
 #: Rows of a row group of a larger kind (DuckDB's own default).
 GROUP_ROWS = 122_880
-#: Fewer rows than this wait for more of their kind. A part has at most 65,000 rows, often half of that, and the metadata of
-#: a row group takes 0.15 MB of memory until the footer is written, then 0.1 MB more (docs/design/spool.md).
+#: Fewer rows than this wait for more of their kind. A part has at most 65,000 rows, often half of that, and every reader reads
+#: the metadata of each row group (docs/design/spool.md).
 JOINED_ROWS = 92_160
 #: A kind with at most so many columns has longer row groups, which take no more memory: resident sets, of which a long
 #: recording has tens of millions of rows.

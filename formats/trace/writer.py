@@ -3,7 +3,8 @@
 All kinds with few rows share one row group, ordered by kind, then time; a larger kind has row groups of its own,
 sorted by time. Source texts of at least 1 MiB are a row group of their own, which a thread compresses while other rows are
 made. A recording that is larger than memory comes in parts, whose rows are joined into row groups
-(:mod:`.row_groups`): they are sorted by time within each part, and successive parts are nearly in order. Times and ids are
+(:mod:`.row_groups`): they are sorted by time within each part, and successive parts are nearly in order. A row group is
+written with the columns of its kinds, and the others are added as pages of nulls (:mod:`.parquet.composed`). Times and ids are
 delta-encoded, other columns are dictionary-encoded. Only ``kind`` and ``t_ns`` have statistics, and the footer has no Arrow
 schema. Measurements showed for each of these choices that it makes small traces smaller (docs/trace-format.md). The file
 metadata holds a CRC-32 of the whole file, see :mod:`.integrity`.
@@ -17,14 +18,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from ..beside import Beside
+from ..dataclass import dataclass
 from ..errors import TraceWriteError
 from . import integrity, schema, temporary
+from .parquet.composed import PHYSICAL_TYPES, Composed, Leaf
 from .row_groups import JOINED_ROWS, LONG_TEXT_BYTES, TYPES, Block, Tables, row_groups, text_bytes
 
 if TYPE_CHECKING:
@@ -72,28 +75,30 @@ def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
         raise
 
 
-def _arrow_schema() -> pa.Schema:
-    """The whole table's Arrow schema: the common columns, then one struct per kind. The first two columns hold few texts,
+def _arrow_schema(kinds: Iterable[schema.Kind]) -> pa.Schema:
+    """The Arrow schema of a table with rows of these kinds: the common columns, then one struct per kind. The first two columns hold few texts,
     so that their rows are one byte each while a row group is made; in the file they are strings like others."""
     common = [pa.field(column.name, TYPES[column.type]) for column in schema.COMMON[_FEW_TEXTS:]]
     few = [pa.field(column.name, _FEW) for column in schema.COMMON[:_FEW_TEXTS]]
-    return pa.schema(few + common + [pa.field(kind.struct, _struct_type(kind)) for kind in schema.KINDS])
+    return pa.schema(few + common + [pa.field(kind.struct, _struct_type(kind)) for kind in kinds])
 
 
 def _struct_type(kind: schema.Kind) -> pa.StructType:
     return pa.struct([pa.field(column.name, TYPES[column.type]) for column in kind.columns])
 
 
-def _group_table(trace_id: str, blocks: list[Block], wanted: pa.Schema) -> pa.Table:
-    rows = sum(block.rows for block in blocks)
+def _group_table(trace_id: str, blocks: list[Block]) -> pa.Table:
+    """The rows of all blocks, with the columns of their kinds."""
+    rows, found = sum(block.rows for block in blocks), {block.kind.name for block in blocks}
+    kinds = [kind for kind in schema.KINDS if kind.name in found]
     arrays = [_repeated([(trace_id, rows)]), _repeated([(block.kind.name, block.rows) for block in blocks])]
     for column in schema.COMMON[_FEW_TEXTS:]:
         null = TYPES[column.type]
         arrays.append(_concat([b.arrays.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
     # The nulls of one array share one buffer, however many columns it has.
-    nulls = pa.nulls(rows, pa.struct([wanted.field(kind.struct) for kind in schema.KINDS]))
-    arrays += [_struct_column(kind, blocks, nulls.field(kind.struct)) for kind in schema.KINDS]
-    return pa.Table.from_arrays(arrays, schema=wanted)
+    nulls = pa.nulls(rows, pa.struct([pa.field(kind.struct, _struct_type(kind)) for kind in kinds]))
+    arrays += [_struct_column(kind, blocks, nulls.field(kind.struct)) for kind in kinds]
+    return pa.Table.from_arrays(arrays, schema=_arrow_schema(kinds))
 
 
 def _repeated(texts: list[tuple[str, int]]) -> pa.Array:
@@ -130,43 +135,51 @@ def _padded(struct: pa.Array, before: int, nulls: pa.Array) -> pa.Array:
 def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
-        wanted, groups = _arrow_schema(), row_groups(parts)
+        groups = row_groups(parts)
         first = [group for group in (next(groups, None),) if group is not None]
-        options = _writer_options(all(map(_is_small, first)), sum(map(text_bytes, first)))
-        with closing(_opened(file, wanted, options)) as writer:
-            frames = 0
-            with _Groups(writer) as written:
-                while group := first.pop() if first else next(groups, None):
-                    frames += sum(_frames(block) for block in group)
-                    takes_long = (
-                        text_bytes(group) >= LONG_TEXT_BYTES or sum(block.rows for block in group) >= JOINED_ROWS
-                    )
-                    table = [_group_table(trace_id, group, wanted)]
-                    del group  # so that at most two are in memory: the next one, and one with long texts
-                    written.add(table, takes_long)
-            writer.add_key_value_metadata(_metadata(trace_id, frames))
+        options = _Options(all(map(_is_small, first)), sum(map(text_bytes, first)))
+        composed = Composed(file, _leaves())
+        frames = 0
+        with _Groups(composed, options) as written:
+            while group := first.pop() if first else next(groups, None):
+                frames += sum(_frames(block) for block in group)
+                takes_long = text_bytes(group) >= LONG_TEXT_BYTES or sum(block.rows for block in group) >= JOINED_ROWS
+                table = [_group_table(trace_id, group)]
+                del group  # so that at most two are in memory: the next one, and one with long texts
+                written.add(table, takes_long)
+        composed.close(_in_memory(_arrow_schema(schema.KINDS), [], options), _metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
 
 
-def _opened(file: BinaryIO, wanted: pa.Schema, options: Mapping[str, Any]) -> ParquetWriter:
+def _in_memory(wanted: pa.Schema, held: list[pa.Table], options: _Options) -> memoryview:
+    """A Parquet file, with a row group for the table that ``held`` gives up, if it has one."""
+    sink = pa.BufferOutputStream()
+    with closing(_opened(sink, wanted, options.of(wanted))) as writer:
+        if held:
+            table = held.pop()
+            writer.write_table(table, row_group_size=max(len(table), 1))
+    return memoryview(sink.getvalue())
+
+
+def _opened(sink: pa.BufferOutputStream, wanted: pa.Schema, options: Mapping[str, Any]) -> ParquetWriter:
     """A Parquet writer of pyarrow: the class that the public one calls, whose module would import pyarrow.fs and ssl (10 ms)
     for files that it opens itself; where a release does not have it so, the public one."""
     try:
         from pyarrow import _parquet
 
-        return _parquet.ParquetWriter(file, wanted, **options)
+        return _parquet.ParquetWriter(sink, wanted, **options)
     except (ImportError, AttributeError, TypeError):
         from pyarrow import parquet
 
-        return parquet.ParquetWriter(file, wanted, **options)
+        return parquet.ParquetWriter(sink, wanted, **options)
 
 
 class _Groups:
     """Writes row groups one after the other. A context manager: at its end all are written, or none is being written."""
 
-    def __init__(self, writer: ParquetWriter) -> None:
-        self._writer = writer
+    def __init__(self, composed: Composed, options: _Options) -> None:
+        self._composed, self._options = composed, options
         self._last: Beside[None] | None = None
 
     def __enter__(self) -> _Groups:
@@ -197,11 +210,7 @@ class _Groups:
         self._last = None
 
     def _write(self, held: list[pa.Table]) -> None:
-        table = held.pop()
-        self._writer.write_table(table, row_group_size=max(len(table), 1))
-        del table
-        # Metadata of the row group stays allocated, in small pieces between the memory that is free now. Without this call,
-        # libc would keep all of that memory.
+        self._composed.add(_in_memory(held[0].schema, held, self._options))
         pa.default_memory_pool().release_unused()
 
 
@@ -232,24 +241,48 @@ def _metadata(trace_id: str, frames: int) -> dict[str, str]:
     }
 
 
-def _writer_options(is_small: bool, text_bytes: int) -> dict[str, Any]:
-    """``is_small``: few rows, of which dictionaries are a large part; ``text_bytes``: size of the source texts."""
-    leaves = [(column.name, column.name, column.type) for column in schema.COMMON]
-    for kind in schema.KINDS:
-        leaves += [(f"{kind.struct}.{c.name}", _leaf(f"{kind.struct}.{c.name}", c.type), c.type) for c in kind.columns]
-    encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
-    text_level = _LONG_TEXT_LEVEL if text_bytes > _LONG_TEXT_BYTES else _TEXT_LEVEL
-    return {
-        "version": "2.6",
-        "data_page_version": "1.0",
-        "writer_engine_version": "V2",
-        "compression": "zstd",
-        "compression_level": {leaf: text_level if leaf == "source.text" else _LEVEL for leaf in encodings},
-        "use_dictionary": [] if is_small else [leaf for leaf, name in encodings.items() if name == "DICTIONARY"],
-        "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
-        "write_statistics": ["kind", "t_ns"],
-        "store_schema": False,
-    }
+@dataclass(frozen=True)
+class _Options:
+    """How a trace is stored. ``is_small``: few rows, of which dictionaries are a large part; ``text_bytes``: size of the source
+    texts."""
+
+    is_small: bool
+    text_bytes: int
+
+    def of(self, wanted: pa.Schema) -> dict[str, Any]:
+        """Options of pyarrow's writer for a file with the columns of ``wanted``."""
+        leaves = [(column.name, column.name, column.type) for column in schema.COMMON]
+        for kind in (kind for kind in schema.KINDS if kind.struct in wanted.names):
+            leaves += [
+                (f"{kind.struct}.{c.name}", _leaf(f"{kind.struct}.{c.name}", c.type), c.type) for c in kind.columns
+            ]
+        encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
+        text_level = _LONG_TEXT_LEVEL if self.text_bytes > _LONG_TEXT_BYTES else _TEXT_LEVEL
+        return {
+            "version": "2.6",
+            "data_page_version": "1.0",
+            "writer_engine_version": "V2",
+            "compression": "zstd",
+            "compression_level": {leaf: text_level if leaf == "source.text" else _LEVEL for leaf in encodings},
+            "use_dictionary": []
+            if self.is_small
+            else [leaf for leaf, name in encodings.items() if name == "DICTIONARY"],
+            "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
+            "write_statistics": ["kind", "t_ns"],
+            "store_schema": False,
+        }
+
+
+def _leaves() -> list[Leaf]:
+    """All columns of a trace, in the order of the file."""
+    columns = [(column.name, column.type) for column in schema.COMMON]
+    columns += [(f"{kind.struct}.{column.name}", column.type) for kind in schema.KINDS for column in kind.columns]
+    found = []
+    for name, column_type in columns:
+        of_value = column_type.removeprefix("list<").removesuffix(">")
+        path = tuple(_leaf(name, column_type).split("."))
+        found.append(Leaf(path, PHYSICAL_TYPES[of_value], of_value != column_type))
+    return found
 
 
 def _leaf(name: str, column_type: str) -> str:

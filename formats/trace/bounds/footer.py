@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...dataclass import dataclass, field
-from .thrift import BINARY, I32, I64, LIST, STRUCT, NotThrift, ThriftReader
+from ..parquet.thrift import BINARY, I32, I64, LIST, STRUCT, NotThrift, ThriftReader
 
 #: Types of columns, as Parquet numbers them.
 BYTE_ARRAY, FIXED_BYTES = 6, 7

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dataclass import dataclass, field
+from ..parquet.thrift import NotThrift
 from .footer import BYTE_ARRAY, FIXED_BYTES, Chunk, FooterReader, Leaf, RowGroup, TooMany
 from .largest import (
     FOOTER_BYTES,
@@ -20,7 +21,6 @@ from .largest import (
     limit,
 )
 from .pages import ENCODINGS, PageReader
-from .thrift import NotThrift
 
 #: Columns, structs and lists included. The format has 190.
 MOST_COLUMNS = 1_000

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from ..parquet.thrift import NotThrift, ThriftReader
 from .footer import Chunk
 from .pages import PLAIN, Page, Read
-from .thrift import NotThrift, ThriftReader
 
 _UNCOMPRESSED, _ZSTD = 0, 6
 #: Bits of an index. A dictionary of MOST_PAGE_BYTES has at most 2 ** 24 texts.

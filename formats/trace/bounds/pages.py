@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...dataclass import dataclass
-from .thrift import I32, STRUCT, NotThrift, ThriftReader
+from ..parquet.thrift import I32, STRUCT, NotThrift, ThriftReader
 
 Read = Callable[[int, int], bytes]  #: the bytes of the file from an offset on, at most so many
 

@@ -91,7 +91,7 @@ def test_an_interrupt_waits_for_the_texts(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(writer, "Beside", Interrupted)
     monkeypatch.setattr(writer._Groups, "_write", slow)
-    with pytest.raises(KeyboardInterrupt), writer._Groups(cast(Any, None)) as groups:
+    with pytest.raises(KeyboardInterrupt), writer._Groups(cast(Any, None), cast(Any, None)) as groups:
         groups.add([cast(Any, "texts")], True)
         groups.add([cast(Any, "more")], False)
     assert done == ["texts"]

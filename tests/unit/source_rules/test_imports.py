@@ -18,6 +18,7 @@ ORDER = (
     "formats",
     "formats/cpython",
     "formats/spool",
+    "formats/trace/parquet",
     "formats/trace/bounds",
     "formats/trace",
     "formats/fleet",

@@ -58,7 +58,7 @@ GUARDED = {
     ("analyze/findings/waits.py", "row.threads", "threads"),
     ("analyze/trace/contents.py", "records", "rows"),  # more than the limit, 10,000
     ("recorder/run/interpreter.py", "what", "runs"),  # the name of a program
-    ("formats/trace/bounds/thrift.py", "size", "elements"),  # so many that they do not fit
+    ("formats/trace/parquet/thrift.py", "size", "elements"),  # so many that they do not fit
 }
 
 
