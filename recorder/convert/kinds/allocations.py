@@ -34,6 +34,8 @@ _NOTED = {"NOTE_TYPE": "type", "NOTE_NATIVE": "native"}
 _TYPE_CHARACTERS = 200
 #: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
+#: Ids are looked up in a table if that has at most so many places for each of them.
+_CLOSE_IDS = 16
 #: Batches with fewer records than so many times less than what is held back wait.
 _SMALL_TIMES = 2
 #: The coarsest interval is 2 to this power.
@@ -101,26 +103,26 @@ class Allocations:
         self._waiting.append(bulks)
         if not batch.last and _SMALL_TIMES * _records(*self._waiting) < _records(self._held):
             none = {kind: bulk.where(np.zeros(len(bulk), np.bool_)) for kind, bulk in bulks.items()}
-            return self._table(none["alloc"], none["free"], _lives(none["alloc"], none["free"], none["note"]), None)
+            return self._table(none["alloc"], none["free"], _lives(none, _named(none)), None)
         parts = [self._held, *self._waiting] if self._held else self._waiting
         self._held, self._waiting = {}, []
         bulks = {kind: joined(*(each[kind] for each in parts)) for kind in bulks} if parts[1:] else bulks
         del parts
         bulks["alloc"] = by_time(bulks["alloc"])
-        lives = _lives(bulks["alloc"], bulks["free"], bulks["note"])
-        complete = None if batch.last else self._hold_back(bulks, lives)
+        named = _named(bulks)
+        lives = _lives(bulks, named)
+        complete = None if batch.last else self._hold_back(bulks, lives, named)
         return self._table(bulks["alloc"], bulks["free"], lives, complete)
 
-    def _hold_back(self, bulks: dict[str, Bulk], lives: _Lives) -> Bools:
+    def _hold_back(self, bulks: dict[str, Bulk], lives: _Lives, named: dict[str, Ints]) -> Bools:
         """Holds back the samples without an end and their note and free records; returns whether each is another one."""
         allocs = bulks["alloc"]
         open_rows = lives.followed & (lives.end < 0) & self._continues(allocs)
         self._held = {"alloc": allocs.where(open_rows)}
-        for kind in ("note", "free"):
-            named = _named_rows(allocs, bulks[kind])
-            waits = (named < 0) & self._continues(bulks[kind])
+        for kind, rows in named.items():
+            waits = (rows < 0) & self._continues(bulks[kind])
             waits[np.flatnonzero(waits)[:-_MOST_UNMATCHED]] = False
-            waits[named >= 0] = open_rows[named[named >= 0]]
+            waits[rows >= 0] = open_rows[rows[rows >= 0]]
             self._held[kind] = bulks[kind].where(waits)
         return ~open_rows
 
@@ -178,16 +180,21 @@ def _valid_allocations(allocs: Bulk) -> tuple[Bulk, int]:
     return found, too_large + empty
 
 
-def _lives(allocs: Bulk, frees: Bulk, notes: Bulk) -> _Lives:
+def _named(bulks: Mapping[str, Bulk]) -> dict[str, Ints]:
+    """The rows of the allocations that the note and free records name."""
+    return {kind: _named_rows(bulks["alloc"], bulks[kind]) for kind in ("note", "free")}
+
+
+def _lives(bulks: Mapping[str, Bulk], named_rows: Mapping[str, Ints]) -> _Lives:
+    allocs, notes, named = bulks["alloc"], bulks["note"], named_rows["note"]
     records, flags = notes.records, notes.records["flags"]
-    named = _named_rows(allocs, notes)
     followed = (allocs.records["flags"] & _C["ALLOC_UNFOLLOWED"]) == 0
     followed[named[(named >= 0) & (flags & _C["NOTE_DROPPED"] != 0)]] = False
     thinned = (named >= 0) & (flags & _C["NOTE_THINNED"] != 0)
     interval = allocs.records["interval_bytes"].astype(np.int64)
     np.maximum.at(interval, named[thinned], records["interval_bytes"][thinned].astype(np.int64))
     types, natives = (_noted(allocs, notes, named, flag, name) for flag, name in _NOTED.items())
-    return _Lives(followed, interval, types, natives, *_ends(allocs, frees, followed))
+    return _Lives(followed, interval, types, natives, *_ends(bulks["free"], named_rows["free"], followed))
 
 
 def _noted(allocs: Bulk, notes: Bulk, named: Ints, flag: str, name: str) -> npt.NDArray[np.uint64]:
@@ -198,13 +205,13 @@ def _noted(allocs: Bulk, notes: Bulk, named: Ints, flag: str, name: str) -> npt.
     return found
 
 
-def _ends(allocs: Bulk, frees: Bulk, followed: Bools) -> tuple[Ints, Mapping[int, list[int]]]:
+def _ends(frees: Bulk, named: Ints, followed: Bools) -> tuple[Ints, Mapping[int, list[int]]]:
     """Row of the first free record of each followed allocation (-1 = none), and rows of free records of its parts before
-    that."""
-    named = _named_rows(allocs, frees)
-    named[np.isin(named, np.flatnonzero(~followed))] = -1
+    that. ``named``: row of the allocation of each free record."""
+    if not followed.all():
+        named = np.where((named >= 0) & followed[named], named, -1)
     is_part = frees.records["flags"] & _C["FREE_PART"] != 0
-    end = np.full(len(allocs), -1, np.int64)
+    end = np.full(len(followed), -1, np.int64)
     whole = np.flatnonzero((named >= 0) & ~is_part)[::-1]
     end[named[whole]] = whole  # in reverse order, so that the earliest record is assigned last and stays
     parts: dict[int, list[int]] = defaultdict(list)
@@ -223,12 +230,21 @@ def _named_rows(allocs: Bulk, others: Bulk) -> Ints:
     for process, rows in rows_by_key(others.process):
         if (found := candidates.get(process)) is None:
             continue
-        ids = allocs.records["id"][found]
-        order = np.argsort(ids, kind="stable")
-        ids, wanted = ids[order], others.records["id"][rows]
-        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        named[rows] = np.where(ids[at] == wanted, found[order[at]], -1)
+        at = _first_places(allocs.records["id"][found], others.records["id"][rows])
+        named[rows] = np.where(at >= 0, found[at], -1)
     return named
+
+
+def _first_places(ids: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> Ints:
+    """For each of ``wanted`` its first place in ``ids``, of which there is at least one; -1 = none."""
+    first, last = ids.min(), ids.max()
+    if last - first < _CLOSE_IDS * len(ids):  # ids count up, so mostly
+        places = np.full(int(last - first) + 2, -1, np.int64)  # one more for what is not between them
+        places[(ids - first)[::-1]] = np.arange(len(ids))[::-1]  # in reverse order, so that the first one stays
+        return places[np.minimum(wanted - first, np.uint64(len(places) - 1))]
+    order = np.argsort(ids, kind="stable")
+    at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+    return np.where(ids[order[at]] == wanted, order[at], -1)
 
 
 def _rows(allocs: Bulk, frees: Bulk, lives: _Lives) -> _Rows:

@@ -138,7 +138,7 @@ def test_blocks_that_stay_are_looked_at_a_few_times_whatever_the_number_of_batch
     monkeypatch.setattr(
         Allocations,
         "_hold_back",
-        lambda self, bulks, lives: looked_at.append(len(bulks["alloc"])) or hold_back(self, bulks, lives),
+        lambda self, bulks, *found: looked_at.append(len(bulks["alloc"])) or hold_back(self, bulks, *found),
     )
     builder = SpoolBuilder().start()
     for batch in range(40):
@@ -155,6 +155,20 @@ def test_blocks_that_stay_are_looked_at_a_few_times_whatever_the_number_of_batch
     assert len(found) == len(lives) == 2000
     assert {at: life for at, life in lives.items() if life is not None} == dict.fromkeys((10, 20, 30, 40), 4999)
     assert sum(looked_at) <= 4 * 2000
+
+
+@pytest.mark.parametrize("apart", [1, 2, 16, 17, 1 << 40])
+def test_ends_find_their_allocations_whatever_the_ids(apart, tmp_path):
+    """Ids that are near each other are looked up in another way than those that are not; a free without an allocation names
+    one that is not there, before, between or behind them."""
+    builder, ids = SpoolBuilder().start(), [5 + 3 * apart * number for number in range(20)]
+    for at, number in enumerate(ids):
+        builder.alloc(number, 100 + at)
+    for at, number in enumerate([*ids[::2], 1, 2, ids[3] + 1, ids[-1] + 1, 2**63]):
+        builder.free(number, 1000 + at)
+    found = sorted(alloc_rows(builder, tmp_path), key=lambda row: row["t_ns"])
+    ended = [row["lifetime_ns"] for row in found]
+    assert ended == [None if at % 2 else 1000 + at // 2 - (100 + at) for at in range(20)]
 
 
 def test_types_come_from_the_free_or_else_from_a_note(tmp_path):
