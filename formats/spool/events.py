@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _C = constants()
 EVENTS_SLOTS = _C["EVENTS_SLOTS"]
 KINDS = (_C["RECORD_EVENTS"], _C["SPOOL_OPEN_EVENTS"])
-_HEADS = tuple(kind | EVENTS_SLOTS << 16 for kind in KINDS)
+#: The heads of their records.
+EVENTS_HEADS = tuple(kind | EVENTS_SLOTS << 16 for kind in KINDS)
 _NUMBERS = 256
 
 #: For each kind whether it has a time of its own.
@@ -49,7 +50,7 @@ class Watched:
 
 def _events_in(slots: Slots) -> int:
     """About how many records of events there are."""
-    return _count(slots[:, :4].copy().view("<u4"), _HEADS)
+    return _count(slots[:, :4].copy().view("<u4"), EVENTS_HEADS)
 
 
 def _count(heads: npt.NDArray[np.unsignedinteger], wanted: Iterable[int]) -> int:
@@ -60,7 +61,7 @@ def records_in(slots: Slots) -> int:
     """About how many slots the records take that are in these slots, or that these stand for."""
     heads = slots[:, :4].copy().view("<u4")
     brief = _count(heads.view(np.uint8)[:, 0], [_C["RECORD_BRIEF"]])
-    return len(slots) + brief + _count(heads, _HEADS) * EVENTS_SLOTS * 3
+    return len(slots) + brief + _count(heads, EVENTS_HEADS) * EVENTS_SLOTS * 3
 
 
 def slots_of(slots: Slots, found: Rows) -> Slots:

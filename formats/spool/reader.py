@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..dataclass import dataclass, field, replace
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
 from .chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, Chunk, Offers, View, read_chunks, view_of
-from .events import EVENTS_SLOTS, KINDS, Watched, records_in, slots_of, unfolded
+from .events import EVENTS_HEADS, EVENTS_SLOTS, KINDS, Watched, records_in, slots_of, unfolded
 from .layout import concatenated, constants, record_kinds, rows_of, struct_dtype
 from .memory import release_unused
 
@@ -328,6 +328,9 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
         return
     reading.chunks.append(process)
     heads = slots[:, :4].copy().view("<u4").ravel()
+    if len(events := _events_alone(heads)):
+        reading.events.append((slots_of(slots, events), np.full(len(events), process, np.int32)))
+        return
     starts, long_starts, damaged = _record_starts(heads)
     reading.damaged += damaged
     kinds = heads & 0xFFFF
@@ -336,8 +339,6 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
     events = long_starts[is_events & (heads[long_starts] >> 16 == EVENTS_SLOTS)]
     if len(events):
         reading.events.append((slots_of(slots, events), np.full(len(events), process, np.int32)))
-        if len(events) == np.count_nonzero(starts):
-            return  # nothing else, as in most chunks of exact mode
     brief = np.flatnonzero(starts & (kinds == _C["RECORD_BRIEF"]))
     if len(brief):
         writer = np.full(len(brief), process, np.int32)
@@ -357,6 +358,15 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
         ends = found + (heads[found] >> 16)
         for record, at, end in zip(records, found.tolist(), ends.tolist(), strict=True):
             reading.payload[name].append(WithPayload(process, record, slots[at + 1 : end].tobytes()))
+
+
+def _events_alone(heads: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Where the records of events begin in a chunk that is full of them and has nothing else, as most chunks of exact mode;
+    nothing for other chunks."""
+    end = len(heads) // EVENTS_SLOTS * EVENTS_SLOTS
+    firsts, rest = heads[:end:EVENTS_SLOTS], heads[end:]
+    is_alone = np.isin(firsts, EVENTS_HEADS).all() and (not len(rest) or rest[0] == _C["SPOOL_PAD"] | len(rest) << 16)
+    return np.arange(0, end if is_alone else 0, EVENTS_SLOTS)
 
 
 def _unfolded(slots: Slots) -> tuple[Slots, Slots]:

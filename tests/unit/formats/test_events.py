@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from scalene_trace.formats.spool import reader
 from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.formats.spool.reader import Records, Spool
 from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
@@ -125,3 +127,23 @@ def test_the_brief_form_has_all_that_the_survey_asks_for(tmp_path: Path) -> None
     assert {0x51, 0x52} <= set(alloc["stack"].tolist())
     seen = {(int(row["thread"]), int(row["t_ns"]) - START_MONO_NS, int(row["collections"])) for row in alloc}
     assert seen - {(0, 100, 0)} == {(7, 105, 3), (7, 109, 3), (8, 120, 4), (8, 121, 4)}
+
+
+def test_chunks_with_events_alone_are_read_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk has 15 records of events, then padding."""
+    builder = SpoolBuilder()
+    for chunk in range(3):
+        for record in range(15 - chunk):
+            told = [("STACK", 0, 1, 1, 0x51), ("ALLOC", 5 + record, 1, 100 | 7 << 10, 12 + 100 * chunk + record)]
+            builder.add("events", process=2 + chunk, payload=events(*told), **HEADER)
+        builder.raw(np.uint32(C["SPOOL_PAD"] | 63 << 16).tobytes().ljust(63 * LINE, b"\1"), 2 + chunk)
+    found = read(builder, tmp_path)
+    alone = reader._events_alone
+    ways = []
+    monkeypatch.setattr(reader, "_events_alone", lambda heads: ways.append(len(alone(heads))) or alone(heads[:0]))
+    slowly = read(builder, tmp_path)
+    assert 15 in ways and 0 in ways
+    assert len(found.bulk["alloc"]) == 42 and found.damaged == slowly.damaged == 0
+    for kind in found.bulk:
+        assert found.bulk[kind].records.tolist() == slowly.bulk[kind].records.tolist()
+        assert found.bulk[kind].process.tolist() == slowly.bulk[kind].process.tolist()
