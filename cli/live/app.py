@@ -6,14 +6,15 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterable
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, ClassVar
 
 from rich.text import Text
+from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import DataTable, Footer, Input, Static, Tab, Tabs
 
@@ -35,6 +36,14 @@ _LEAST_TEXT = 20
 _SOON_S = 0.15
 #: Tabs, titles, three rows and the line of keys.
 _OTHER_LINES = 8
+
+
+class _Found(Message):
+    """What the reader has found, and what was wanted of it."""
+
+    def __init__(self, wanted: Wanted, reading: Reading | None, message: str) -> None:
+        super().__init__()
+        self.wanted, self.reading, self.message = wanted, reading, message
 
 
 class LiveApp(App[None]):
@@ -110,8 +119,12 @@ class LiveApp(App[None]):
     # ---- readings ----
 
     def _post(self, wanted: Wanted, reading: Reading | None, message: str) -> None:
-        with suppress(RuntimeError, CancelledError):  # the app has ended
-            self.call_from_thread(self._taken, wanted, reading, message)
+        with suppress(RuntimeError):  # the app has ended, and its loop is closed
+            self.post_message(_Found(wanted, reading, message))
+
+    @on(_Found)
+    def _show_found(self, found: _Found) -> None:
+        self._taken(found.wanted, found.reading, found.message)
 
     def _look(self) -> None:
         if not self._is_frozen and time.monotonic() >= self._next_s:
@@ -122,8 +135,8 @@ class LiveApp(App[None]):
         """What the reader has found; it is shown if it is still wanted."""
         if wanted.is_new:
             self._next_s = time.monotonic() + self._readings.pause_s
-        if reading is not None or message:  # without both, there was no snapshot to read again
-            box = self.query_one("#message", Static)
+        boxes = self.query("#message").results(Static)  # none is left while the app ends
+        for box in boxes if reading is not None or message else ():  # without both, there was no snapshot to read again
             box.update(Text(clean(message)))
             box.display = bool(message)
         if (wanted.window_s, wanted.view) != (self._window_s, self._view.name):
