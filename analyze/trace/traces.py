@@ -138,7 +138,7 @@ def _open(
         is_report = not is_sealed and tables >= views.REPORT_TABLES
         at_once = _threads_of_a_report() if is_report and threads is None else 1
         traces = Traces(files, Connection(connection, at_once), temporary)
-        _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_report)
+        _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_sealed)
         if "syscall_name" in tables:
             connection.execute(set_machine(traces.connection, len(traces.files)))
         if is_sealed:
@@ -227,7 +227,7 @@ def escaped(name: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
-def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_report: bool) -> None:
+def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_sealed: bool) -> None:
     """Defines the views, those in ``tables`` as tables, and fills the tables that say what is asked for."""
     connection = traces.connection
     files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
@@ -255,7 +255,7 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
     _select(connection, selection)
     if sum(records for _, _, records in found) <= views.MOST_STORED:
         connection.execute("SET threads = 1")  # handing over so few rows takes longer than using them
-        if is_report:
+        if not is_sealed:
             connection.unmade.store_all()
 
 

@@ -59,8 +59,8 @@ _STORED_KINDS = ("memory_samples", "processes", "threads", "settings")
 #: queries names are not made.
 REPORT_TABLES = catalogue.stored("yes").union(_STORED_KINDS)
 
-#: Reports keep all views as tables where the traces have at most so many records: DuckDB then takes longer to plan a query,
-#: through the views down to the files, than to run it. With 40,000 records as much is lost as gained.
+#: Views are kept as tables where the traces have at most so many records: DuckDB then takes longer to plan a query, through
+#: the views down to the files, than to run it. With 40,000 records reports lose as much as they gain.
 MOST_STORED = 20_000
 
 #: Tables that say what was asked for.
