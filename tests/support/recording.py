@@ -130,8 +130,14 @@ def line_of(name: str, mark: str) -> int:
 
 
 def analyze(*arguments: str | Path) -> Finished:
-    """Runs ``scalene-analyze``."""
-    return run([*tool("scalene-analyze"), *arguments])
+    """Calls ``scalene-analyze`` within this process: dozens of tests read what it prints, and starting it takes as long as a
+    report."""
+    from scalene_trace.cli.analyze.command import run as run_analyze
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err):
+        status = run_analyze([*map(str, arguments)])
+    return Finished(status, *(each.buffer.getvalue() for each in (out, err)))  # type: ignore[attr-defined]
 
 
 def report(trace: Path, *arguments: str, command: str = "report") -> Json:
