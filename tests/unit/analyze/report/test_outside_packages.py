@@ -11,7 +11,7 @@ from scalene_trace.analyze.results.report import Package, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.report import report_text
 from scalene_trace.cli.render.text import Screen
-from tests.support.trace_builder import MS, TraceBuilder
+from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 APP = ("/home/me/app.py", "main", 1, 2)
 SITE = "/venv/lib/python3.11/site-packages"
@@ -47,11 +47,23 @@ def report_of(path: Path, files: list[str | None], **selection: bool) -> Report:
     return build_report([builder.write(path)], Selection(**selection))
 
 
-@pytest.mark.parametrize("file", PACKAGES)
-def test_the_package_of_a_file(file: str, tmp_path: Path) -> None:
-    (found,) = report_of(tmp_path / "t.parquet", [file]).outside or []
-    name, is_standard = PACKAGES[file]
-    assert found == Package(name, is_standard, pytest.approx(0.001), pytest.approx(50), None)
+def test_the_package_of_a_file(tmp_path: Path) -> None:
+    """Each file has twice the time of the one before, so that the time of a package says which files it has."""
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=0)
+    builder.tick(0, process, thread, builder.stack(APP), user_ns=MS)
+    expected: dict[tuple[str, bool], int] = {}
+    for number, (file, package) in enumerate(PACKAGES.items()):
+        builder.tick(number, process, thread, builder.stack((file, "f", 1, 3)), user_ns=MS << number)
+        expected[package] = expected.get(package, 0) + (MS << number)
+    found = build_report([builder.write(tmp_path / "t.parquet")], Selection()).outside or []
+    assert {(each.name, each.is_standard): round(each.cpu_s * SECOND) for each in found} == expected
+    whole = MS << len(PACKAGES)  # 1 ms of the user's line, and 1 + 2 + 4 + ... ms
+    for each in found:
+        cpu_ns = expected[each.name or "", each.is_standard is True]
+        cpu_s, percent = pytest.approx(cpu_ns / SECOND), pytest.approx(100 * cpu_ns / whole)
+        assert each == Package(each.name, each.is_standard, cpu_s, percent, None)
 
 
 def test_a_name_in_angle_brackets_is_whole(tmp_path: Path) -> None:
