@@ -86,6 +86,15 @@ class Program(TraceBuilder):
             self.times += 10 * MS
             self.tick(self.times, self.one, self.main, self.line5, native=native, **(CALL | columns))
 
+    def case(self, number: int) -> None:
+        """Lets the next ticks be on a line of their own, with this number: what an instruction calls is told by stack."""
+        self.line5 = self.stack((APP, f"case_{number}", number, number), (APP, "main", 1, 2))
+
+    def classes(self, folder: Path) -> dict[int, tuple[float, float]]:
+        """By line, its time in native code and in Python's."""
+        lines = build_report([self.write(folder / "t.parquet")], Selection()).lines
+        return {line.line or 0: (round(line.native_s or 0, 9), round(line.python_s or 0, 9)) for line in lines}
+
     def callees(self, folder: Path) -> list[CalleeTime]:
         (line,) = build_report([self.write(folder / "t.parquet")], Selection()).lines
         assert line.callees is not None
@@ -247,50 +256,55 @@ CLASSES: dict[str, tuple[tuple[int, ...], str, dict[str, bool], bool]] = {
 }
 
 
-@pytest.mark.parametrize("case", CLASSES)
-def test_the_class_follows_from_the_functions_on_the_stack(tmp_path: Path, case: str) -> None:
-    offsets, opcode, flags, is_native = CLASSES[case]
+def test_the_class_follows_from_the_functions_on_the_stack(tmp_path: Path) -> None:
     program = Program()
-    program.ticks(
-        program.native(*((PYTHON, offset) for offset in offsets)), opcode=opcode, **({"vectorcall": False} | flags)
-    )
-    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
-    assert (line.native_s, line.python_s) == pytest.approx((0.01, 0) if is_native else (0, 0.01), abs=1e-9)
+    for number, (offsets, opcode, flags, _) in enumerate(CLASSES.values(), start=10):
+        program.case(number)
+        native = program.native(*((PYTHON, offset) for offset in offsets))
+        program.ticks(native, opcode=opcode, **({"vectorcall": False} | flags))
+    found = dict(zip(CLASSES, (each for _, each in sorted(program.classes(tmp_path).items())), strict=True))
+    assert found == {case: (0.01, 0) if is_native else (0, 0.01) for case, (*_, is_native) in CLASSES.items()}
 
 
-@pytest.mark.parametrize("calls_c", [True, False])
-@pytest.mark.parametrize(
-    "opcode", ["CALL", "CALL_NON_PY_GENERAL", "CALL_KW_NON_PY", "CALL_FUNCTION_EX", "CALL_EX_NON_PY_GENERAL"]
-)
-def test_the_work_of_calling_an_object_has_the_class_of_what_it_calls(
-    tmp_path: Path, opcode: str, calls_c: bool
-) -> None:
+CALLS = ("CALL", "CALL_NON_PY_GENERAL", "CALL_KW_NON_PY", "CALL_FUNCTION_EX", "CALL_EX_NON_PY_GENERAL")
+
+
+def test_the_work_of_calling_an_object_has_the_class_of_what_it_calls(tmp_path: Path) -> None:
     """Two ticks tell, three are in the machinery of calls; one of another instruction does not count."""
     program = Program()
     machinery = program.native((PYTHON, 192))
-    told = {"vectorcall": True} if calls_c else {"vectorcall": False, "tp_call": True, "frame_setup": True}
-    program.ticks(program.native((PYTHON, 192), (PYTHON, 48 if calls_c else 80)), 2, opcode=opcode, **told)
-    program.ticks(machinery, 3, opcode=opcode, vectorcall=False, tp_call=True)
-    program.ticks(None, opcode="CALL_KW", vectorcall=not calls_c, tp_call=calls_c, frame_setup=calls_c)
-    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
-    assert (line.native_s, line.python_s) == pytest.approx((0.05, 0.01) if calls_c else (0.01, 0.05), abs=1e-9)
+    cases = dict(enumerate(((opcode, calls_c) for opcode in CALLS for calls_c in (True, False)), start=10))
+    for number, (opcode, calls_c) in cases.items():
+        program.case(number)
+        told = {"vectorcall": True} if calls_c else {"vectorcall": False, "tp_call": True, "frame_setup": True}
+        program.ticks(program.native((PYTHON, 192), (PYTHON, 48 if calls_c else 80)), 2, opcode=opcode, **told)
+        program.ticks(machinery, 3, opcode=opcode, vectorcall=False, tp_call=True)
+        program.ticks(None, opcode="CALL_KW", vectorcall=not calls_c, tp_call=calls_c, frame_setup=calls_c)
+    found = program.classes(tmp_path)
+    assert {case: found[number] for number, case in cases.items()} == {
+        case: (0.05, 0.01) if case[1] else (0.01, 0.05) for case in cases.values()
+    }
 
 
-@pytest.mark.parametrize("calls_c", [True, False])
-@pytest.mark.parametrize("functions", [(16,), (208,), (16, 272)], ids=["its start", "its end", "within"])
-def test_a_call_itself_has_the_class_of_what_it_calls(
-    tmp_path: Path, functions: tuple[int, ...], calls_c: bool
-) -> None:
-    """Two ticks tell, three are in functions that serve any call. Without ticks that tell, the opcode decides."""
+def test_a_call_itself_has_the_class_of_what_it_calls(tmp_path: Path) -> None:
+    """Two ticks tell, three are in functions that serve any call: its start, its end, and within. Without ticks that tell, the
+    opcode decides."""
     program, alone = Program(), Program()
-    told = {"vectorcall": True} if calls_c else {"vectorcall": False, "tp_call": True, "frame_setup": True}
-    program.ticks(program.native((PYTHON, 192), (PYTHON, 48 if calls_c else 80)), 2, opcode="CALL", **told)
-    for each in program, alone:
-        each.ticks(each.native(*((PYTHON, function) for function in functions)), 3, opcode="CALL", vectorcall=True)
-    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
-    assert (line.native_s, line.python_s) == pytest.approx((0.05, 0) if calls_c else (0, 0.05), abs=1e-9)
-    (line,) = build_report([alone.write(tmp_path / "alone.parquet")], Selection()).lines
-    assert (line.native_s, line.python_s) == pytest.approx((0.03, 0), abs=1e-9)
+    functions = [(16,), (208,), (16, 272)]
+    cases = dict(enumerate(((stack, calls_c) for stack in functions for calls_c in (True, False)), start=10))
+    for number, (stack, calls_c) in cases.items():
+        program.case(number)
+        alone.case(number)
+        told = {"vectorcall": True} if calls_c else {"vectorcall": False, "tp_call": True, "frame_setup": True}
+        program.ticks(program.native((PYTHON, 192), (PYTHON, 48 if calls_c else 80)), 2, opcode="CALL", **told)
+        for each in program, alone:
+            native = each.native(*((PYTHON, function) for function in stack))
+            each.ticks(native, 3, opcode="CALL", vectorcall=True)
+    found = program.classes(tmp_path)
+    assert {case: found[number] for number, case in cases.items()} == {
+        case: (0.05, 0) if case[1] else (0, 0.05) for case in cases.values()
+    }
+    assert alone.classes(tmp_path) == dict.fromkeys(cases, (0.03, 0))
 
 
 TELLING = {"vectorcall": False, "tp_call": True, "frame_setup": True}
@@ -317,39 +331,33 @@ def test_what_any_call_does_says_nothing_of_the_callee(
 OF_OBJECT = TELLING | {"type_call": True}
 
 
-@pytest.mark.parametrize(
-    ("others", "is_native"),
-    [
-        ([], False),
-        ([(48, {})], True),
-        ([(80, TELLING)], False),
-        ([(NAMELESS, {})] * 4, True),
-        ([(NAMELESS, {"type_call": True})], True),
-        ([(48, {}), (80, TELLING)], False),
-    ],
-    ids=[
-        "nothing",
-        "a function in C",
-        "a frame",
-        "functions without a name",
-        "one that an object calls",
-        "as many of both",
-    ],
-)
-def test_what_makes_instances_of_any_type_only_tells_if_nothing_else_does(
-    tmp_path: Path, others: list[tuple[int, dict[str, bool]]], is_native: bool
-) -> None:
+#: What else is on the stack: function and flags, and whether the open ticks are native.
+OTHERS: dict[str, tuple[list[tuple[int, dict[str, bool]]], bool]] = {
+    "nothing": ([], False),
+    "a function in C": ([(48, {})], True),
+    "a frame": ([(80, TELLING)], False),
+    "functions without a name": ([(NAMELESS, {})] * 4, True),
+    "one that an object calls": ([(NAMELESS, {"type_call": True})], True),
+    "as many of both": ([(48, {}), (80, TELLING)], False),
+}
+
+
+def test_what_makes_instances_of_any_type_only_tells_if_nothing_else_does(tmp_path: Path) -> None:
     """Three ticks in a function of ``object``, against others; two are open. A function without a name tells as little,
     unless it is known that an object that is called has called it."""
     program = Program()
     program.rows["process"][0]["python_version"] = "3.10.13"
-    program.ticks(program.native((PYTHON, 192), (PYTHON, 288)), 3, **OF_OBJECT)
-    for offset, flags in others:
-        program.ticks(program.native((PYTHON, 192), (PYTHON, offset)), **{"vectorcall": True} | flags)
-    program.ticks(program.native((PYTHON, 192)), 2, vectorcall=False, tp_call=True)
-    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
-    in_c = sum("tp_call" not in flags for _, flags in others)
-    assert line.native_s == pytest.approx(0.01 * (in_c + 2 * is_native), abs=1e-9)
+    expected = {}
+    for number, (case, (others, is_native)) in enumerate(OTHERS.items(), start=10):
+        program.case(number)
+        program.ticks(program.native((PYTHON, 192), (PYTHON, 288)), 3, **OF_OBJECT)
+        for offset, flags in others:
+            program.ticks(program.native((PYTHON, 192), (PYTHON, offset)), **{"vectorcall": True} | flags)
+        program.ticks(program.native((PYTHON, 192)), 2, vectorcall=False, tp_call=True)
+        in_c = sum("tp_call" not in flags for _, flags in others)
+        expected[case] = pytest.approx(0.01 * (in_c + 2 * is_native), abs=1e-9)
+    found = program.classes(tmp_path)
+    assert {case: found[number][0] for number, case in enumerate(OTHERS, start=10)} == expected
 
 
 def test_the_check_of_a_result_belongs_to_the_call_on_3_10_too(tmp_path: Path) -> None:
