@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,44 +52,67 @@ def check(run: Any, trace: Path, tmp_path: Path) -> Any:
     return call
 
 
-@pytest.mark.parametrize(
-    ("table", "kept", "broken", "value"),
-    [
-        ("[total]", 'cpu = "10.5 s"', 'cpu = "9.9 s"', 10.0),
-        ("[total]", 'python = "100 %"', 'python = "99.9 %"', 100.0),
-        ("[total]", 'peak = "100 MB"', 'peak = "99 MB"', 100e6),
-        ("[total]", 'wall = "10 s"', 'wall = "9 s"', 10.0),
-        ("[total]", 'copy = "20 MB/s"', 'copy = "19 MB/s"', 20e6),
-        ("[total]", 'copy = "200 MB"', 'copy = "199 MB"', 200e6),
-        ("[total]", 'wait = "1 s"', 'wait = "999 ms"', 1.0),
-        ("[total]", 'alloc = "100 MB"', 'alloc = "90 MB"', 100e6),
-        ("[total]", 'growth = "60 MB"', 'growth = "59 MB"', 60e6),
-        ("[total]", 'leak = "0 B/s"', 'cpu = "0 %"', None),
-        ("[[line]]", 'cpu = "60 %"', 'cpu = "59 %"', 60.0),
-        ("[[line]]\nfile = 'app.py'\nline = 5", 'cpu = "30 %"', 'cpu = "29 %"', 30.0),
-        ("[[line]]\nfile = 'app.py'", 'peak = "100 MB"', 'peak = "99 MB"', 100e6),
-        ("[[function]]\nfunction = 'Basket.*'", 'cpu = "10 %"', 'cpu = "9 %"', 10.0),
-        ("[[function]]\nfile = 'app.py'", 'cpu = "90 %"', 'cpu = "89 %"', 90.0),
-        ("[[function]]\nfunction = 'main'", 'total_cpu = "100 %"', 'total_cpu = "99 %"', 100.0),
-        ("[[function]]\nfunction = 'main'", 'total_cpu = "10 s"', 'total_cpu = "9.9 s"', 10.0),
-        ("[[function]]\nfunction = 'main'", 'total_wait = "1 s"', 'total_wait = "0.9 s"', 1.0),
-        ("[[function]]\nfunction = 'main'", 'wait = "0 s"', 'total_wait = "0 s"', 1.0),
-        ("[[function]]\nfunction = 'main'", 'total_alloc = "100 MB"', 'total_alloc = "99 MB"', 100e6),
-        ("[[function]]\nfunction = 'main'", 'total_peak = "100 MB"', 'total_peak = "99 MB"', 100e6),
-        ("[[file]]\nfile = '*/shop/*'", 'wait = "1 s"', 'wait = "0.5 s"', 1.0),
-        ("[[file]]", 'cpu = "90 %"', 'cpu = "89 %"', 90.0),
-        ("[[sql]]\nquery = 'SELECT count(*) FROM cpu_ticks'", "max = 100", "max = 99", 100.0),
-        ("[[sql]]\nquery = 'SELECT sum(bytes) FROM copies'", "min = 2e8", "min = 2.1e8", 2e8),
-    ],
-)
-def test_a_limit_is_kept_or_broken(table: str, kept: str, broken: str, value: float | None, check: Any) -> None:
-    fine = check(f"{table}\n{kept}")
-    assert (fine.code, fine.err) == (0, "") and "All of 1 limit kept." in fine.out
-    failed = check(f"{table}\n{broken}", "--json")
-    assert (failed.code, failed.err) == (1, "")
-    failed.code = 0
-    (row,) = failed.json["checks"]
-    assert not row["passed"] and (value is None or row["value"] == pytest.approx(value))
+#: Tables of budgets with a limit that is just kept, one that is just broken, and the figure of the latter.
+CASES: list[tuple[str, str, str, float | None]] = [
+    ("[total]", 'cpu = "10.5 s"', 'cpu = "9.9 s"', 10.0),
+    ("[total]", 'python = "100 %"', 'python = "99.9 %"', 100.0),
+    ("[total]", 'peak = "100 MB"', 'peak = "99 MB"', 100e6),
+    ("[total]", 'wall = "10 s"', 'wall = "9 s"', 10.0),
+    ("[total]", 'copy = "20 MB/s"', 'copy = "19 MB/s"', 20e6),
+    ("[total]", 'copy = "200 MB"', 'copy = "199 MB"', 200e6),
+    ("[total]", 'wait = "1 s"', 'wait = "999 ms"', 1.0),
+    ("[total]", 'alloc = "100 MB"', 'alloc = "90 MB"', 100e6),
+    ("[total]", 'growth = "60 MB"', 'growth = "59 MB"', 60e6),
+    ("[total]", 'leak = "0 B/s"', 'cpu = "0 %"', None),
+    ("[[line]]", 'cpu = "60 %"', 'cpu = "59 %"', 60.0),
+    ("[[line]]\nfile = 'app.py'\nline = 5", 'cpu = "30 %"', 'cpu = "29 %"', 30.0),
+    ("[[line]]\nfile = 'app.py'", 'peak = "100 MB"', 'peak = "99 MB"', 100e6),
+    ("[[function]]\nfunction = 'Basket.*'", 'cpu = "10 %"', 'cpu = "9 %"', 10.0),
+    ("[[function]]\nfile = 'app.py'", 'cpu = "90 %"', 'cpu = "89 %"', 90.0),
+    ("[[function]]\nfunction = 'main'", 'total_cpu = "100 %"', 'total_cpu = "99 %"', 100.0),
+    ("[[function]]\nfunction = 'main'", 'total_cpu = "10 s"', 'total_cpu = "9.9 s"', 10.0),
+    ("[[function]]\nfunction = 'main'", 'total_wait = "1 s"', 'total_wait = "0.9 s"', 1.0),
+    ("[[function]]\nfunction = 'main'", 'wait = "0 s"', 'total_wait = "0 s"', 1.0),
+    ("[[function]]\nfunction = 'main'", 'total_alloc = "100 MB"', 'total_alloc = "99 MB"', 100e6),
+    ("[[function]]\nfunction = 'main'", 'total_peak = "100 MB"', 'total_peak = "99 MB"', 100e6),
+    ("[[file]]\nfile = '*/shop/*'", 'wait = "1 s"', 'wait = "0.5 s"', 1.0),
+    ("[[file]]", 'cpu = "90 %"', 'cpu = "89 %"', 90.0),
+    ("[[sql]]\nquery = 'SELECT count(*) FROM cpu_ticks'", "max = 100", "max = 99", 100.0),
+    ("[[sql]]\nquery = 'SELECT sum(bytes) FROM copies'", "min = 2e8", "min = 2.1e8", 2e8),
+]
+
+
+def budgets(limits: Sequence[tuple[str, str]]) -> list[str]:
+    """Budgets with all of these limits. A key stands in [total] only once, so there may be several."""
+    totals: list[dict[str, str]] = []
+    for limit in (limit for table, limit in limits if table == "[total]"):
+        key = limit.partition(" ")[0]
+        if (free := next((each for each in totals if key not in each), None)) is None:
+            totals.append(free := {})
+        free[key] = limit
+    texts = ["\n".join(["[total]", *each.values()]) for each in totals]
+    return ["\n".join([texts[0], *(f"{table}\n{limit}" for table, limit in limits if table != "[total]")]), *texts[1:]]
+
+
+def test_limits_are_kept(check: Any) -> None:
+    shown = [check(text) for text in budgets([(table, kept) for table, kept, _, _ in CASES])]
+    assert [(each.code, each.err) for each in shown] == [(0, "")] * 2
+    assert [each.out.splitlines()[-1] for each in shown] == [
+        f"All of {len(CASES) - 1} limits kept.",
+        "All of 1 limit kept.",
+    ]
+
+
+def test_limits_are_broken(check: Any) -> None:
+    rows = []
+    for text in budgets([(table, broken) for table, _, broken, _ in CASES]):
+        failed = check(text, "--json")
+        assert (failed.code, failed.err) == (1, "")
+        failed.code = 0
+        rows += failed.json["checks"]
+    assert not [row["text"] for row in rows if row["passed"]]
+    values = [(table.strip("[").partition("]")[0], 100 if value is None else value) for table, _, _, value in CASES]
+    assert sorted((row["kind"], round(row["value"], 6)) for row in rows) == sorted(values)
 
 
 def test_what_fails_comes_first_and_names_the_place(check: Any) -> None:
@@ -103,49 +127,51 @@ def test_what_fails_comes_first_and_names_the_place(check: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "says"),
-    [
-        ("[[function]]\nfunction = 'Basket.pya'", "no such function in the trace. Did you mean Basket.pay?"),
-        ("[[function]]\nfunction = 'Shlef.*'", "no such function in the trace"),
-        ("[[function]]\nfunction = 'pay'", "no such function in the trace. Did you mean Basket.pay?"),
-        ("[[function]]\nfunction = 'find'", "no such function in the trace. Did you mean Shelf.find?"),
-        (
-            "[[function]]\nfile = 'tool.py'\nfunction = 'main'",
-            "function main in tool.py: no such function in the trace",
-        ),
-        ("[[function]]\nfile = 'aap.py'\nfunction = 'main'", "no such file in the trace. Did you mean app.py?"),
-        ("[[line]]\nfile = 'toll.py'", "line toll.py: no such file in the trace. Did you mean tool.py?"),
-        ("[[file]]\nfile = '/home/me/shop/tol.py'", "Did you mean /home/me/shop/tool.py?"),
-        ("[[function]]\nfunction = 'dumps'", "it is not the program's own code; --all or --include counts it"),
-        ("[[line]]\nfile = 'shelf.py'\nline = 8", "no such line in the trace; the file has 7"),
-    ],
-)
-def test_a_name_that_is_not_in_the_trace_fails(rule: str, says: str, run: Any, tmp_path: Path) -> None:
-    path = shop(tmp_path / "t.parquet")
-    (tmp_path / "budget.toml").write_text(f'{rule}\ncpu = "1 h"')
-    failed = run("check", "--budget", tmp_path / "budget.toml", path)
+#: Rules whose names are not in the trace, and what is said of them.
+UNKNOWN = [
+    ("[[function]]\nfunction = 'Basket.pya'", "no such function in the trace. Did you mean Basket.pay?"),
+    ("[[function]]\nfunction = 'Shlef.*'", "no such function in the trace"),
+    ("[[function]]\nfunction = 'pay'", "no such function in the trace. Did you mean Basket.pay?"),
+    ("[[function]]\nfunction = 'find'", "no such function in the trace. Did you mean Shelf.find?"),
+    (
+        "[[function]]\nfile = 'tool.py'\nfunction = 'main'",
+        "function main in tool.py: no such function in the trace",
+    ),
+    ("[[function]]\nfile = 'aap.py'\nfunction = 'main'", "no such file in the trace. Did you mean app.py?"),
+    ("[[line]]\nfile = 'toll.py'", "line toll.py: no such file in the trace. Did you mean tool.py?"),
+    ("[[file]]\nfile = '/home/me/shop/tol.py'", "Did you mean /home/me/shop/tool.py?"),
+    ("[[function]]\nfunction = 'dumps'", "it is not the program's own code; --all or --include counts it"),
+    ("[[line]]\nfile = 'shelf.py'\nline = 8", "no such line in the trace; the file has 7"),
+]
+
+
+def test_a_name_that_is_not_in_the_trace_fails(run: Any, tmp_path: Path) -> None:
+    path, budget = shop(tmp_path / "t.parquet"), tmp_path / "budget.toml"
+    budget.write_text("\n".join(f'{rule}\ncpu = "1 h"' for rule, _ in UNKNOWN))
+    failed = run("check", "--budget", budget, path)
     assert (failed.code, failed.err) == (1, "")
-    assert says in " ".join(failed.out.split()) and "1 of 1 limit failed." in failed.out
-    (tmp_path / "budget.toml").write_text(f'{rule}\noptional = true\ncpu = "1 h"')
-    assert run("check", "--budget", tmp_path / "budget.toml", path).code == 0
+    said = [" ".join(text.split()) for text in failed.out.split("FAILED")[1:]]
+    by_kind = [
+        says for kind in ("file", "function", "line") for rule, says in UNKNOWN if rule.startswith(f"[[{kind}]]")
+    ]
+    assert len(said) == len(UNKNOWN) and f"{len(UNKNOWN)} of {len(UNKNOWN)} limits failed." in failed.out
+    assert not [(says, text) for says, text in zip(by_kind, said, strict=True) if says not in text]
+    budget.write_text("\n".join(f'{rule}\noptional = true\ncpu = "1 h"' for rule, _ in UNKNOWN))
+    assert run("check", "--budget", budget, path).code == 0
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
+def test_a_place_without_a_sample_that_is_known_keeps_a_limit(run: Any, tmp_path: Path) -> None:
+    rules = [
         "[[function]]\nfunction = 'Shelf.find'",  # defined in a source of the trace
         "[[function]]\nfunction = 'Shelf.find.<locals>.near'",
         "[[function]]\nfile = 'shelf.py'\nfunction = '<module>'",
         "[[line]]\nfile = 'shelf.py'\nline = 3",
         "[[line]]\nfile = 'tool.py'\nline = 700",  # its source is not in the trace
-    ],
-)
-def test_a_place_without_a_sample_that_is_known_keeps_a_limit(rule: str, run: Any, tmp_path: Path) -> None:
+    ]
     path = shop(tmp_path / "t.parquet")
-    (tmp_path / "budget.toml").write_text(f'{rule}\ncpu = "0 s"')
+    (tmp_path / "budget.toml").write_text("\n".join(f'{rule}\ncpu = "0 s"' for rule in rules))
     kept = run("check", "--budget", tmp_path / "budget.toml", path)
-    assert kept.code == 0 and "(no sample there)" in " ".join(kept.out.split())
+    assert kept.code == 0 and " ".join(kept.out.split()).count("(no sample there)") == len(rules)
 
 
 def test_names_are_those_of_the_recorded_version(run: Any, tmp_path: Path) -> None:
@@ -156,6 +182,7 @@ def test_names_are_those_of_the_recorded_version(run: Any, tmp_path: Path) -> No
     assert run("check", "--budget", tmp_path / "budget.toml", old).code == 0
     failed = run("check", "--budget", tmp_path / "other.toml", old)
     assert failed.code == 1 and "no such function in the trace. Did you mean find?" in " ".join(failed.out.split())
+    assert "1 of 1 limit failed." in failed.out
     assert run("check", "--budget", tmp_path / "other.toml", old, new).code == 0
 
 
