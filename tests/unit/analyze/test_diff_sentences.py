@@ -170,27 +170,23 @@ def test_growth_per_second_has_a_range_per_second() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "settings",
     [
-        ("memory_threshold_bytes", "²"),
-        ("memory_threshold_bytes", "1" * 5_000),
-        ("memory_threshold_bytes", "1" + "0" * 200),
-        ("wall_ns", "1" + "0" * 170),
-        ("wall_ns", "1" + "0" * 400),
-        ("wall_ns", "-5"),
-        ("command", "[" * 100_000),
-        ("features", "[" * 100_000),
+        {"memory_threshold_bytes": "²", "wall_ns": "1" + "0" * 170, "command": "[" * 100_000},
+        {"memory_threshold_bytes": "1" * 5_000, "wall_ns": "1" + "0" * 400},
+        {"memory_threshold_bytes": "1" + "0" * 200, "wall_ns": "-5"},
+        {"features": "[" * 100_000},
     ],
-    ids=lambda text: str(text)[:20],
+    ids=lambda settings: " ".join(settings),
 )
-def test_invalid_settings_are_taken_for_absent(name: str, value: str, run: Any, tmp_path: Path) -> None:
+def test_invalid_settings_are_taken_for_absent(settings: dict[str, str], run: Any, tmp_path: Path) -> None:
     builder = TraceBuilder()
     process = builder.process()
     thread = builder.thread(process, cpu_ns=0)
     stack = builder.stack((APP, "main", 1, 2))
     builder.tick(MS, process, thread, stack)
     builder.memory(MS, process, thread, stack, 11_000_003, 11_000_003)
-    builder.settings[name] = value
+    builder.settings |= settings
     path = builder.write(tmp_path / "t.parquet")
     for command in (["diff", path, path], ["report", path], ["info", path]):
         assert run(*command).code == 0, command
