@@ -102,7 +102,7 @@ PRINTED = [
 @pytest.mark.parametrize("arguments", PRINTED, ids=" ".join)
 def test_a_table_is_inert_as_text_and_json(arguments: list[str], run: Any, trace: Path) -> None:
     command, *more = arguments
-    for form in ([], ["--json"], ["--plain"], ["--no-color"]):
+    for form in ([], ["--json"], ["--plain"]):
         ran = run(command, trace, *more, *form)
         assert ran.code == 0, ran.err
         assert_inert(ran.out + ran.err)
