@@ -150,6 +150,8 @@ def _of_package(row: Package, ticks: int, is_next: bool, lacks_stacks: bool) -> 
         where = (
             f"in {row.name}{' (standard library)' if row.is_standard else ''}, not called by a line of the program's"
         )
+        if row.name == "importlib" and row.is_standard:
+            where += ": it imports modules, and what compiled ones do then has no lines of its own"
     return Finding(
         kind="package",
         text=f"{share(row.cpu_percent, error)}{of_what} is {where}.",

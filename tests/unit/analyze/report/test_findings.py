@@ -129,6 +129,20 @@ def test_a_flat_program_is_described_by_its_function_or_package(tmp_path: Path) 
     assert package.startswith("33 % (±2) is in json (standard library)")
 
 
+@pytest.mark.parametrize(
+    ("file", "is_importer"),
+    [("<frozen importlib._bootstrap>", True), ("<frozen runpy>", False), (f"{LIB}/x.py", False)],
+)
+def test_compiled_modules_run_while_they_are_imported(file: str, is_importer: bool, tmp_path: Path) -> None:
+    """As programs of Cython do from their beginning to their end."""
+    program = Program()
+    for number in range(300):
+        stack = program.stack((file, "_call_with_frames_removed", 1, 2))
+        program.tick(number, program.main, program.first, stack, user_ns=10 * MS)
+    (package,) = said(program.report(tmp_path), "package")
+    assert ("what compiled ones do then has no lines of its own" in package) == is_importer
+
+
 def test_the_kernel_is_said_once_at_the_line_or_for_all_of_them(tmp_path: Path) -> None:
     program = Program()
     program.work(5, 400, user_ns=0, system_ns=10 * MS)
