@@ -114,7 +114,7 @@ static void describe_heap(struct record_heap *out) {
   out->t_ns = clock_now_ns();
   struct touched pages = atomic_load(&touched);
   out->untouched_pages = pages.untouched;
-  out->shared_pages = pages_shared(pages.shared);
+  out->shared_pages = pages_shared(pages.absent);
   out->footprint_bytes = atomic_load(&footprint);
   out->python_bytes = python_bytes();
   mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);

@@ -154,27 +154,25 @@ static bool count_resident(uint64_t stack, uint64_t pages) {
   return true;
 }
 
-static _Atomic int64_t shared_seen; /* bytes of shared mappings when their pages were counted last */
+/* Returns how many pages of 4 KiB of shared mappings there are besides so many. */
+static uint32_t beside(uint32_t others) {
+  int64_t count = ranges_shared_bytes() / UNIT_OF_RECORDS - others;
+  return count < 0 ? 0 : count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
 
 struct touched pages_touched(void) {
   bool inside = ranges_are_locked_here();
-  if (!range_count || (!inside && !ranges_lock())) {
-    atomic_store(&shared_seen, 0);
-    return (struct touched){0};
-  }
+  if (!range_count || (!inside && !ranges_lock())) return (struct touched){0};
   int saved_errno = errno;
   uint64_t untouched = 0, shared = 0;
   count_touched(&untouched, &shared);
-  atomic_store(&shared_seen, ranges_shared_bytes());
+  uint32_t absent = beside(in_units(shared));
   errno = saved_errno;
   if (!inside) ranges_unlock();
-  return (struct touched){in_units(untouched), in_units(shared)};
+  return (struct touched){in_units(untouched), absent};
 }
 
-uint32_t pages_shared(uint32_t resident) {
-  int64_t now = resident + (ranges_shared_bytes() - atomic_load(&shared_seen)) / UNIT_OF_RECORDS;
-  return now < 0 ? 0 : now < UINT32_MAX ? (uint32_t)now : UINT32_MAX;
-}
+uint32_t pages_shared(uint32_t absent) { return beside(absent); }
 
 static void look(uint64_t stack, bool now) {
   int64_t before_ns = clock_thread_cpu_ns();

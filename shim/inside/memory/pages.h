@@ -8,14 +8,14 @@
 
 struct touched {
   uint32_t untouched; /* pages of 4 KiB that are not resident */
-  uint32_t shared;    /* resident ones of shared mappings */
+  uint32_t absent;    /* those of them in shared mappings */
 };
 /* Looks at the pages of what is mapped. Above EXAMINED_PAGES private pages, or shared ones, these are an estimate from a
  * part of them. Both are 0 if the table cannot be locked. Context: malloc. */
 struct touched pages_touched(void);
-/* Returns the resident pages of 4 KiB of shared mappings, of which there were `resident` when pages_touched was called last:
+/* Returns the resident pages of 4 KiB of shared mappings, of which so many were `absent` when pages_touched was called last:
  * what was mapped since then is taken to be touched. Context: malloc. */
-uint32_t pages_shared(uint32_t resident);
+uint32_t pages_shared(uint32_t absent);
 /* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the
  * one that runs; 0 = none. Context: signal. */
 void pages_look(uint64_t stack, bool now);

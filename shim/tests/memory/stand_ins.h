@@ -20,7 +20,7 @@ void fork_check(void) {}
 void thread_ensure(void) {}
 void images_refresh(void) {}
 void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
-uint32_t pages_shared(uint32_t resident) { return resident; }
+uint32_t pages_shared(uint32_t absent) { return absent; }
 struct touched pages_touched(void) { return (struct touched){0}; }
 int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
