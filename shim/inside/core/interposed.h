@@ -1,7 +1,6 @@
 /* The libc functions that the shim interposes, as INTERPOSED(result, name, arguments), grouped by the file that exports
  * them. The file that includes this list defines INTERPOSED. */
-/* late.c. They come first: the lookup of a function that libc lacks allocates, and an executable's allocator may call
- * them. */
+/* late.c */
 INTERPOSED(int, pthread_condattr_setclock, (pthread_condattr_t *, clockid_t))
 INTERPOSED(int, pthread_key_create, (pthread_key_t *, void (*)(void *)))
 /* interpose.c: the malloc family */
@@ -10,8 +9,6 @@ INTERPOSED(void *, calloc, (size_t, size_t))
 INTERPOSED(void *, realloc, (void *, size_t))
 INTERPOSED(void *, reallocarray, (void *, size_t, size_t))
 INTERPOSED(void, free, (void *))
-INTERPOSED(void, free_sized, (void *, size_t))
-INTERPOSED(void, free_aligned_sized, (void *, size_t, size_t))
 INTERPOSED(void *, memalign, (size_t, size_t))
 INTERPOSED(int, posix_memalign, (void **, size_t, size_t))
 INTERPOSED(void *, aligned_alloc, (size_t, size_t))
@@ -71,7 +68,6 @@ INTERPOSED(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const 
 INTERPOSED(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t))
 INTERPOSED(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))
 INTERPOSED(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))
-INTERPOSED(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
 /* rights.c */
 INTERPOSED(int, setuid, (uid_t))
 INTERPOSED(int, seteuid, (uid_t))
@@ -91,3 +87,8 @@ INTERPOSED(int, posix_spawnp,
             char *const[]))
 INTERPOSED(int, system, (const char *))
 INTERPOSED(FILE *, popen, (const char *, const char *))
+/* Functions that many versions of libc lack. They come last: the lookup of a missing function allocates, and
+ * an allocator of the executable or of a library that is preloaded before the shim may call any of the functions above. */
+INTERPOSED(void, free_sized, (void *, size_t))
+INTERPOSED(void, free_aligned_sized, (void *, size_t, size_t))
+INTERPOSED(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
