@@ -265,8 +265,10 @@ static bool is_pymalloc(const struct py_allocator *allocator) {
 
 /* PYTHONMALLOC and dev mode replace our allocators during the start, before the first small allocation. They do not
  * replace the arena allocator, so the first arena reveals the change, and the wrappers are put around the new
- * allocators. Later nothing is wrapped again, unless a recording began paused: an allocator that the program or tracemalloc
- * installs then is put around ours. */
+ * allocators. If that arena is requested through ours, an allocator was only put around them, by a preloaded library's
+ * constructor: a second wrapper would count twice, and an allocator that looks whether it is on top, and puts itself
+ * around what it finds, would call itself for ever. Later nothing is wrapped again, unless a recording began paused: an
+ * allocator that the program or tracemalloc installs then is put around ours. */
 static void replaced(void) {
   loss_add(LOSS_allocator_replaced);
   wrap_all(1);
@@ -288,7 +290,7 @@ static void at_first_arena(void) {
     return;
   }
   if (now.malloc != python_malloc) {
-    replaced();
+    if (!this_memory.python_depth) replaced();
     return;
   }
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {

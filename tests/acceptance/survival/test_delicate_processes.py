@@ -33,6 +33,20 @@ def test_an_executable_with_its_own_allocator_gets_no_block_of_another(tmp_path:
     assert "foreign_allocator" in losses(report(tmp_path / "t.parquet"))
 
 
+def test_allocators_that_a_preloaded_library_puts_on_top_work_as_bare(python: Interpreter, tmp_path: Path) -> None:
+    """The library stands before the shim. Its blocks are counted once, at whatever time it looks whether it is on top."""
+    library = tmp_path / "libontop.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, TARGETS / "on_top.c"], check=True)
+    code = (
+        f"import ctypes; ctypes.CDLL('{library}').on_top(); kept = [float(n) for n in range(400_000)]; print(len(kept))"
+    )
+    line = f'LD_PRELOAD="{library}:$LD_PRELOAD" exec "$@"'
+    program = ["/bin/sh", "-c", line, "sh", str(python.path), "-c", code]
+    done = record(tmp_path / "t.parquet", program, None, ["--alloc-interval", "1"])
+    assert (done.status, done.stdout, done.stderr) == (0, b"400000\n", b"")
+    assert report(done.trace)["totals"]["peak_bytes"] == pytest.approx(17e6, abs=4e6)
+
+
 @pytest.mark.parametrize("size", [2048, 2500, 3000, 6000, 65536])
 def test_forked_children_with_a_small_alternate_stack_live(size: int, any_python: Interpreter, tmp_path: Path) -> None:
     program = [target("forked_small_stack"), str(size)]
