@@ -47,6 +47,13 @@ def test_allocators_that_a_preloaded_library_puts_on_top_work_as_bare(python: In
     assert report(done.trace)["totals"]["peak_bytes"] == pytest.approx(17e6, abs=4e6)
 
 
+def test_two_names_of_one_function_stay_one_function(python: Interpreter, tmp_path: Path) -> None:
+    """memray, inside a recorded program, warns on stderr where they are two."""
+    each = "len({ctypes.cast(getattr(ctypes.CDLL(None), n), ctypes.c_void_p).value for n in ('mmap', 'mmap64')})"
+    done = record(tmp_path / "t.parquet", ["-c", f"import ctypes; print({each})"], python)
+    assert (done.status, done.stdout, done.stderr) == (0, b"1\n", b"")
+
+
 @pytest.mark.parametrize("size", [2048, 2500, 3000, 6000, 65536])
 def test_forked_children_with_a_small_alternate_stack_live(size: int, any_python: Interpreter, tmp_path: Path) -> None:
     program = [target("forked_small_stack"), str(size)]
