@@ -241,7 +241,8 @@ def _first_places(ids: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -
     if last - first < _CLOSE_IDS * len(ids):  # ids count up, so mostly
         places = np.full(int(last - first) + 2, -1, np.int64)  # one more for what is not between them
         places[(ids - first)[::-1]] = np.arange(len(ids))[::-1]  # in reverse order, so that the first one stays
-        return places[np.minimum(wanted - first, np.uint64(len(places) - 1))]
+        found: Ints = places[np.minimum(wanted - first, np.uint64(len(places) - 1))]
+        return found
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
     return np.where(ids[order[at]] == wanted, order[at], -1)

@@ -11,6 +11,7 @@
 #include "inside/arenas/arenas.h"
 #include "inside/attached/loader.h"
 #include "inside/core/fork.h"
+#include "inside/core/kernel_clock.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/events/events.h"
@@ -275,6 +276,7 @@ static const char *find_all(void) {
   if (!slots_are_libcs() || !next_has_libc_headers()) return "allocator";
   next.foreign_allocator = false;
   safe_read_init();
+  kernel_clock_ensure();
   if (safe_read_refused()) return "reads";
   python_init();
   if (!python_layout || python_layout->object_header || !python_symbols.data.start) return "layout";

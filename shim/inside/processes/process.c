@@ -14,6 +14,7 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
+#include "inside/core/kernel_clock.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/ticks.h"
@@ -332,6 +333,7 @@ static void start_recording(void) {
   loss_flush_early();
   fork_watch(begin_in_child);
   safe_read_init();
+  kernel_clock_ensure();
   if (safe_read_refused()) loss_add(LOSS_read_refused);
   python_init();
   if (threads_init() || signals_install(ticks_handle)) return;

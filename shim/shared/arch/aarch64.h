@@ -19,6 +19,7 @@
 #define ARCH_IS_VFORK(number) ((void)(number), false)
 #define ARCH_AUDIT AUDIT_ARCH_AARCH64
 #define ARCH_ELF_MACHINE EM_AARCH64
+#define ARCH_KERNEL_CLOCK "__kernel_clock_gettime"
 #define ARCH_FIRST_GLIBC "GLIBC_2.17"
 #define ARCH_HIGHEST_ADDRESS 0xfffffffff000u
 #define ARCH_ADDRESS_BITS 48

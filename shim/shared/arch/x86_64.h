@@ -20,6 +20,7 @@
 #define ARCH_IS_VFORK(number) ((number) == SYS_vfork)
 #define ARCH_AUDIT AUDIT_ARCH_X86_64
 #define ARCH_ELF_MACHINE EM_X86_64
+#define ARCH_KERNEL_CLOCK "__vdso_clock_gettime"
 #define ARCH_FIRST_GLIBC "GLIBC_2.2.5"       /* the version of the symbols that libc has always had */
 #define ARCH_HIGHEST_ADDRESS 0x7ffffffff000u /* no byte of a process lies there or above */
 #define ARCH_ADDRESS_BITS 47                 /* of the address of any byte of a process */

@@ -47,6 +47,20 @@ def test_allocators_that_a_preloaded_library_puts_on_top_work_as_bare(python: In
     assert report(done.trace)["totals"]["peak_bytes"] == pytest.approx(17e6, abs=4e6)
 
 
+def test_a_library_with_a_clock_of_its_own_changes_no_time(python: Interpreter, tmp_path: Path) -> None:
+    """Its times lie a day before the recorder's, so that waits ended before they began, and footprints before the start."""
+    library = tmp_path / "libclock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, TARGETS / "other_clock.c"], check=True)
+    code = "import select; kept = [float(n) for n in range(400_000)]; select.select([], [], [], 0.5); print(len(kept))"
+    line = f'LD_PRELOAD="$LD_PRELOAD:{library}" exec "$@"'
+    program = ["/bin/sh", "-c", line, "sh", str(python.path), "-c", code]
+    done = record(tmp_path / "t.parquet", program, None, ["--alloc-interval", "1"])
+    assert (done.status, done.stdout, done.stderr) == (0, b"400000\n", b"")
+    found = report(done.trace)
+    assert "waits_impossible" not in losses(found)
+    assert found["totals"]["wait_s"] > 0.4 and found["totals"]["peak_bytes"] > 12e6
+
+
 def test_two_names_of_one_function_stay_one_function(python: Interpreter, tmp_path: Path) -> None:
     """memray, inside a recorded program, warns on stderr where they are two."""
     each = "len({ctypes.cast(getattr(ctypes.CDLL(None), n), ctypes.c_void_p).value for n in ('mmap', 'mmap64')})"
