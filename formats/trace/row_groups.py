@@ -19,7 +19,7 @@ from ..dataclass import dataclass
 from . import schema
 from .columns import Coded, Lists, Masked
 
-#: Kinds with fewer rows than this share one row group, because each row group takes about 9 KB in the footer.
+#: Kinds with fewer rows than this share one row group, because each row group takes about 8 KB in the footer.
 SHARED_BELOW_ROWS = 20_000
 #: Rows of a row group of a larger kind (DuckDB's own default).
 GROUP_ROWS = 122_880

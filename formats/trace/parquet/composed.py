@@ -18,14 +18,18 @@ from .thrift_writer import Struct, integer, list_of, varint
 #: Types of columns, encodings, codecs and pages, as Parquet numbers them (parquet.thrift of its format).
 PHYSICAL_TYPES = {"bool": 0, "int32": 1, "int64": 2, "string": 6, "binary": 6}
 _PLAIN, _RLE = 0, 3
+#: The number of a row group, which it need not have, is one of 16 bits.
+_LAST_ORDINAL = 32_767
 _UNCOMPRESSED, _DATA_PAGE = 0, 0
 
-#: Fields of the footer.
-_SCHEMA, _ROWS, _GROUPS, _KEY_VALUES = 2, 3, 4, 5
-#: Fields of the metadata of a column in a row group that are places in the file: its first data page, its index page and its
-#: dictionary page.
-_PLACES = frozenset({9, 10, 11})
-_PATH, _UNFOLDED_BYTES, _STORED_BYTES = 3, 6, 7
+#: Fields of the footer, of a row group, and of a column in it.
+_ROWS, _GROUPS, _KEY_VALUES = 3, 4, 5
+_COLUMNS, _ROWS_OF_GROUP = 1, 3
+_OWN_PLACE, _METADATA = 2, 3
+#: Fields of the metadata of a column in a row group; and those that are places in the file: its first data page, its index
+#: page and its dictionary page.
+_PATH, _CODEC, _UNFOLDED_BYTES, _STORED_BYTES, _DATA = 3, 4, 6, 7, 9
+_PLACES = frozenset({_DATA, 10, 11})
 
 MAGIC = b"PAR1"
 _TAIL_BYTES = 8
@@ -55,6 +59,7 @@ class Composed:
 
     def __init__(self, file: BinaryIO, leaves: Sequence[Leaf]) -> None:
         self._file, self._leaves = file, leaves
+        self._without_values = [_without_values(leaf) for leaf in leaves]
         self._at = self._rows = 0
         self._groups: list[bytes] = []
         self._write(MAGIC)
@@ -67,11 +72,21 @@ class Composed:
         self._write(written[len(MAGIC) : footer_at])
         if unknown := columns.keys() - {leaf.path for leaf in self._leaves}:
             raise NotThrift(f"the file has no column {'.'.join(unknown.pop())}")
-        found = [columns[leaf.path] if leaf.path in columns else self._nulls(leaf, rows) for leaf in self._leaves]
+        nulls = {is_list: _Nulls(rows, is_list) for is_list in (False, True)}
+        found, pages = list[_Column](), bytearray()
+        for leaf, without_values in zip(self._leaves, self._without_values, strict=True):
+            column = columns.get(leaf.path)
+            if column is None:
+                column = nulls[leaf.is_list].column(without_values, self._at + len(pages))
+                pages += nulls[leaf.is_list].page
+            found.append(column)
+        self._write(pages)
         group = Struct().list(1, STRUCT, [column.metadata for column in found])
         group.integer(2, I64, sum(column.unfolded_bytes for column in found)).integer(3, I64, rows)
         group.integer(5, I64, group_at).integer(6, I64, sum(column.stored_bytes for column in found))
-        self._groups.append(group.integer(7, I16, len(self._groups)).end())
+        if len(self._groups) <= _LAST_ORDINAL:
+            group.integer(7, I16, len(self._groups))
+        self._groups.append(group.end())
         self._rows += rows
 
     def close(self, empty: memoryview, key_values: Mapping[str, str]) -> None:
@@ -96,20 +111,35 @@ class Composed:
         self._file.write(data)
         self._at += len(data)
 
-    def _nulls(self, leaf: Leaf, rows: int) -> _Column:
-        """A column of nulls: one page, in which the level of every row says that nothing is there."""
+
+class _Nulls:
+    """Columns without values: ``page`` is their only one, in which the level of every row says that nothing is there."""
+
+    def __init__(self, rows: int, is_list: bool) -> None:
         levels = varint(rows << 1) + b"\0"  # a run of so many zeros
-        body = (len(levels).to_bytes(4, "little") + levels) * (2 if leaf.is_list else 1)
+        body = (len(levels).to_bytes(4, "little") + levels) * (2 if is_list else 1)
         kind = Struct().integer(1, I32, rows).integer(2, I32, _PLAIN).integer(3, I32, _RLE).integer(4, I32, _RLE)
         head = Struct().integer(1, I32, _DATA_PAGE).integer(2, I32, len(body)).integer(3, I32, len(body))
-        page = head.struct(5, kind).end() + body
-        metadata = Struct().integer(1, I32, leaf.type).list(2, I32, [integer(_RLE), integer(_PLAIN)])
-        path = [varint(len(name)) + name for name in (each.encode() for each in leaf.path)]
-        metadata.list(_PATH, BINARY, path).integer(4, I32, _UNCOMPRESSED).integer(5, I64, rows)
-        metadata.integer(_UNFOLDED_BYTES, I64, len(page)).integer(_STORED_BYTES, I64, len(page))
-        metadata.integer(9, I64, self._at)
-        self._write(page)
-        return _Column(Struct().integer(2, I64, 0).struct(3, metadata).end(), len(page), len(page))
+        self.page = head.struct(5, kind).end() + body
+        sizes = Struct(_CODEC).integer(5, I64, rows).integer(_UNFOLDED_BYTES, I64, len(self.page))
+        self._sizes = sizes.integer(_STORED_BYTES, I64, len(self.page)).fields
+
+    def column(self, without_values: bytes, at: int) -> _Column:
+        """The column whose page is at the offset ``at``; ``without_values``: of :func:`_without_values`."""
+        place = Struct(_STORED_BYTES).integer(_DATA, I64, at).end()
+        return _Column(_chunk(without_values + self._sizes + place), len(self.page), len(self.page))
+
+
+def _without_values(leaf: Leaf) -> bytes:
+    """The beginning of the metadata of a column without values: what does not depend on the row group."""
+    path = [varint(len(name)) + name for name in (each.encode() for each in leaf.path)]
+    metadata = Struct().integer(1, I32, leaf.type).list(2, I32, [integer(_RLE), integer(_PLAIN)])
+    return metadata.list(_PATH, BINARY, path).integer(_CODEC, I32, _UNCOMPRESSED).fields
+
+
+def _chunk(metadata: bytes) -> bytes:
+    """A column of a row group. Its own place was never used, and Parquet says that it be 0."""
+    return Struct().integer(_OWN_PLACE, I64, 0).value(_METADATA, STRUCT, metadata).end()
 
 
 def _footer(file: memoryview) -> tuple[bytes, int]:
@@ -128,40 +158,44 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         yield field, kind, data[start : reader.at]
 
 
-def _values(data: bytes) -> list[bytes]:
-    """The elements of a list, each as it is written."""
-    reader = ThriftReader(data)
-    count, kind = reader.elements()
-    found = []
-    for _ in range(count):
-        start = reader.at
-        reader.skip(kind)
-        found.append(data[start : reader.at])
-    return found
-
-
 def _row_group(footer: bytes, moved_by: int) -> tuple[int, dict[tuple[str, ...], _Column]]:
     """The rows of the only row group of a file, and its columns by their path; what is in the file will be so many bytes
-    further on."""
-    [group] = _values(dict(_numbered(footer))[_GROUPS])
-    fields = dict(_numbered(group))
-    columns = dict(_moved(each, moved_by) for each in _values(fields[1]))
-    return ThriftReader(fields[3]).integer(), columns
+    further on. Goes through the footer once: a small trace has little else to do."""
+    reader, rows, columns = ThriftReader(footer), 0, dict[tuple[str, ...], _Column]()
+    for number, kind in reader.fields():
+        if number != _GROUPS:
+            reader.skip(kind)
+            continue
+        if reader.elements() != (1, STRUCT):
+            raise NotThrift("a file has not exactly one row group")
+        for field, kind in reader.fields():
+            if field == _COLUMNS:
+                columns = dict(_moved(reader, footer, moved_by) for _ in range(reader.elements()[0]))
+            elif field == _ROWS_OF_GROUP:
+                rows = reader.integer()
+            else:
+                reader.skip(kind)
+    return rows, columns
 
 
-def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    for field, _, value in _fields(data):
-        yield field, value
-
-
-def _moved(chunk: bytes, by: int) -> tuple[tuple[str, ...], _Column]:
-    """A column of a row group and its path. Where it names its own place, that was never used (deprecated by Parquet)."""
-    made, metadata, found = Struct(), Struct(), dict[int, bytes]()
-    for field, kind, value in _fields(dict(_numbered(chunk))[3]):
-        found[field] = value
-        is_place = field in _PLACES
-        metadata.value(field, kind, integer(ThriftReader(value).integer() + by) if is_place else value)
-    made.integer(2, I64, 0).struct(3, metadata)
-    path = tuple(ThriftReader(each).binary().decode() for each in _values(found[_PATH]))
-    unfolded, stored = (ThriftReader(found[field]).integer() for field in (_UNFOLDED_BYTES, _STORED_BYTES))
-    return path, _Column(made.end(), unfolded, stored)
+def _moved(reader: ThriftReader, footer: bytes, by: int) -> tuple[tuple[str, ...], _Column]:
+    """The next column of a row group, and its path."""
+    path, sizes, made = tuple[str, ...](), dict[int, int](), bytearray()
+    for number, kind in reader.fields():
+        if number != _METADATA:
+            reader.skip(kind)
+            continue
+        start = reader.at
+        for field, kind in reader.fields():
+            if field == _PATH:
+                path = tuple(reader.binary().decode() for _ in range(reader.elements()[0]))
+            elif field in _PLACES:
+                made += footer[start : reader.at]
+                made += integer(reader.integer() + by)
+                start = reader.at
+            elif field in (_UNFOLDED_BYTES, _STORED_BYTES):
+                sizes[field] = reader.integer()
+            else:
+                reader.skip(kind)
+        made += footer[start : reader.at]
+    return path, _Column(_chunk(bytes(made)), sizes[_UNFOLDED_BYTES], sizes[_STORED_BYTES])

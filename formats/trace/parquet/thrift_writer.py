@@ -26,11 +26,12 @@ def integer(value: int) -> bytes:
 
 
 class Struct:
-    """A struct. Its fields are added in the order of their ids, which are at most 15 apart."""
+    """A struct, or the rest of one behind the field ``last``. Its fields are added in the order of their ids, which are at most
+    15 apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: int = 0) -> None:
         self._bytes = bytearray()
-        self._last = 0
+        self._last = last
 
     def value(self, field: int, kind: int, value: bytes) -> Struct:
         """A field with a value as it is written."""
@@ -54,6 +55,11 @@ class Struct:
     def list(self, field: int, kind: int, values: Sequence[bytes]) -> Struct:
         """A field with a list of values of type ``kind``, each as it is written."""
         return self.value(field, LIST, list_of(kind, values))
+
+    @property
+    def fields(self) -> bytes:
+        """The fields as they are written, without the end."""
+        return bytes(self._bytes)
 
     def end(self) -> bytes:
         """The struct as it is written."""

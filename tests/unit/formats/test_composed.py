@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.formats.trace.parquet.composed import PHYSICAL_TYPES, Composed, Leaf
-from scalene_trace.formats.trace.parquet.thrift import I64, LIST, NotThrift, ThriftReader
+from scalene_trace.formats.trace.parquet.thrift import BINARY, I64, LIST, STRUCT, NotThrift, ThriftReader
 from scalene_trace.formats.trace.parquet.thrift_writer import Struct, integer, list_of, varint
 
 TYPES: dict[str, pa.DataType] = {
@@ -147,6 +147,38 @@ def test_the_footer_says_what_the_library_said() -> None:
             assert found == expected
         places = [group.column(place) for place in range(metadata.num_columns)]
         assert group.total_byte_size == sum(place.total_uncompressed_size for place in places)
+
+
+def decoded(reader: ThriftReader, kind: int) -> Any:
+    """A value of the compact protocol: structs as dicts by the ids of their fields."""
+    if kind == STRUCT:
+        return {field: decoded(reader, of_field) for field, of_field in reader.fields()}
+    if kind == LIST:
+        count, of_element = reader.elements()
+        return [decoded(reader, of_element) for _ in range(count)]
+    if kind == BINARY:
+        return reader.binary()
+    return kind == 1 if kind in (1, 2) else reader.integer()
+
+
+def test_row_groups_say_where_they_are_and_how_large() -> None:
+    """What readers split files by (parquet.thrift: RowGroup), which the library and DuckDB do not look at."""
+    tables = [drawn(random.Random(each), FIELDS[each % 3 :], rows) for each, rows in enumerate((500, 1, 64, 9_000))]
+    data = composed(tables)
+    size = int.from_bytes(data[-8:-4], "little")
+    footer, at = decoded(ThriftReader(data[-8 - size : -8]), STRUCT), 4
+    assert footer[3] == sum(map(len, tables)) and len(footer[7]) == len(leaves(FIELDS))
+    for number, (group, table) in enumerate(zip(footer[4], tables, strict=True)):
+        chunks = [chunk[3] for chunk in group[1]]
+        assert [group[field] for field in (3, 5, 7)] == [len(table), at, number]
+        assert (group[2], group[6]) == (sum(chunk[6] for chunk in chunks), sum(chunk[7] for chunk in chunks))
+        assert [tuple(name.decode() for name in chunk[3]) for chunk in chunks] == [leaf.path for leaf in leaves(FIELDS)]
+        for chunk in sorted(chunks, key=lambda chunk: chunk.get(11, chunk[9])):
+            assert chunk.get(11, chunk[9]) == at  # one behind the other
+            at += chunk[7]
+            if chunk[3][0].decode() not in table.column_names:
+                assert (chunk[2], chunk[4]) == ([3, 0], 0)  # RLE for levels, plain values; not compressed
+    assert at == len(data) - 8 - size
 
 
 def test_an_unknown_column_is_refused() -> None:
