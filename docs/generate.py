@@ -30,7 +30,8 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 INTRODUCTION = f"""# The trace file, version {schema.FORMAT_VERSION}
 
 {NOTE.format(source="schema (formats/trace/schema.py)")}
-A trace is one Parquet file with one table, readable by any Parquet reader. The columns of the first table below are
+A trace is one Parquet file with one table. pyarrow, DuckDB, polars, DataFusion and Spark were seen to read it;
+fastparquet 2026.9 crashes. The columns of the first table below are
 at the top level. The rest of each record lives in one struct column per kind, which is null on rows of every other kind:
 `SELECT t_ns, cpu.user_ns FROM 'trace.parquet' WHERE kind = 'cpu'`.
 

@@ -122,23 +122,21 @@ class LiveApp(App[None]):
         with suppress(RuntimeError):  # the app has ended, and its loop is closed
             self.post_message(_Found(wanted, reading, message))
 
-    @on(_Found)
-    def _show_found(self, found: _Found) -> None:
-        self._taken(found.wanted, found.reading, found.message)
-
     def _look(self) -> None:
         if not self._is_frozen and time.monotonic() >= self._next_s:
             self._next_s = float("inf")
             self._reader.ask(Wanted(self._window_s, self._view.name, is_new=True))
 
-    def _taken(self, wanted: Wanted, reading: Reading | None, message: str) -> None:
+    @on(_Found)
+    def _taken(self, found: _Found) -> None:
         """What the reader has found; it is shown if it is still wanted."""
+        wanted, reading, message = found.wanted, found.reading, found.message
         if wanted.is_new:
             self._next_s = time.monotonic() + self._readings.pause_s
-        boxes = self.query("#message").results(Static)  # none is left while the app ends
-        for box in boxes if reading is not None or message else ():  # without both, there was no snapshot to read again
-            box.update(Text(clean(message)))
-            box.display = bool(message)
+        if reading is not None or message:  # without both, there was no snapshot to read again
+            for box in self.query("#message").results(Static):  # none is left while the app ends
+                box.update(Text(clean(message)))
+                box.display = bool(message)
         if (wanted.window_s, wanted.view) != (self._window_s, self._view.name):
             self._again()
         elif reading is not None and not (wanted.is_new and self._is_frozen):

@@ -42,7 +42,7 @@ LOSS(device_unhooked, loss, "functions of a CUDA library could not be intercepte
 LOSS(perf_silent, loss, "a thread's CPU ticks stopped arriving and were re-armed, after 20 missing ticks and 0.1 s of its user time")
 LOSS(foreign_allocator, loss, "programs with a malloc of their own were run: blocks that it does not pass on to libc are not recorded")
 LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they and their children ran unrecorded")
-LOSS(waits_impossible, loss, "entries of the thread table were impossible and were ignored: a program has written into the recording")
+LOSS(waits_impossible, loss, "entries of the thread table were impossible and were ignored: a program has written into the recording, or the recorder was started under a library with a clock of its own (libfaketime): then times of waits and of memory are wrong")
 LOSS(rights_unannounced, info, "processes became another user where the folder of the recording is out of reach (chroot): only files that everybody may read were read for the trace")
 LOSS(seccomp, loss, "programs set a seccomp filter that forbids what the recorder does: from then on, they and the programs that they started ran unrecorded")
 LOSS(python_late, loss, "an interpreter was found only after it had started: its memory counts as native, and what ran before has no Python lines")

@@ -65,6 +65,7 @@
 #define FEATURE_NATIVE_ALLOC 1024 /* allocation samples have the native stack too */
 #define FEATURE_ARENAS_ONLY 2048  /* Python's allocators are left alone; each arena counts as one block */
 #define FEATURE_EVENTS 4096       /* with an interval of 1, allocations are written as events (record_events) */
+#define FEATURE_OTHER_CLOCK 8192  /* the recorder's clock is not the kernel's: processes read the one that they see */
 
 /* header.paused; 0 = not paused. */
 #define PAUSED_AT_ONCE 1  /* somebody has asked for the pause */

@@ -251,12 +251,8 @@ class _Options:
 
     def of(self, wanted: pa.Schema) -> dict[str, Any]:
         """Options of pyarrow's writer for a file with the columns of ``wanted``."""
-        leaves = [(column.name, column.name, column.type) for column in schema.COMMON]
-        for kind in (kind for kind in schema.KINDS if kind.struct in wanted.names):
-            leaves += [
-                (f"{kind.struct}.{c.name}", _leaf(f"{kind.struct}.{c.name}", c.type), c.type) for c in kind.columns
-            ]
-        encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
+        columns = _columns(kind for kind in schema.KINDS if kind.struct in wanted.names)
+        encodings = {_leaf(name, column_type): _encoding(name, column_type) for name, column_type in columns}
         text_level = _LONG_TEXT_LEVEL if self.text_bytes > _LONG_TEXT_BYTES else _TEXT_LEVEL
         return {
             "version": "2.6",
@@ -264,21 +260,23 @@ class _Options:
             "writer_engine_version": "V2",
             "compression": "zstd",
             "compression_level": {leaf: text_level if leaf == "source.text" else _LEVEL for leaf in encodings},
-            "use_dictionary": []
-            if self.is_small
-            else [leaf for leaf, name in encodings.items() if name == "DICTIONARY"],
+            "use_dictionary": [leaf for leaf, name in encodings.items() if name == "DICTIONARY" and not self.is_small],
             "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
             "write_statistics": ["kind", "t_ns"],
             "store_schema": False,
         }
 
 
+def _columns(kinds: Iterable[schema.Kind]) -> list[tuple[str, str]]:
+    """The columns of a file with these kinds, in its order: the name, with that of the struct, and the type."""
+    common = [(column.name, column.type) for column in schema.COMMON]
+    return common + [(f"{kind.struct}.{column.name}", column.type) for kind in kinds for column in kind.columns]
+
+
 def _leaves() -> list[Leaf]:
     """All columns of a trace, in the order of the file."""
-    columns = [(column.name, column.type) for column in schema.COMMON]
-    columns += [(f"{kind.struct}.{column.name}", column.type) for kind in schema.KINDS for column in kind.columns]
     found = []
-    for name, column_type in columns:
+    for name, column_type in _columns(schema.KINDS):
         of_value = column_type.removeprefix("list<").removesuffix(">")
         path = tuple(_leaf(name, column_type).split("."))
         found.append(Leaf(path, PHYSICAL_TYPES[of_value], of_value != column_type))

@@ -9,6 +9,7 @@ import resource
 import time
 from array import array
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ _RESERVE_BYTES = 4 << 20
 #: Disk space without which not all chunks are offered before the program starts.
 AHEAD_BYTES = CHUNKS_OFFSET + FULL_AHEAD * CHUNK_BYTES + _RESERVE_BYTES
 _RETRY_S = 1.0
+#: Two readings of one clock, one after the other, differ by less.
+_SAME_CLOCK_S = 0.5
 #: Where the interval between allocation samples begins when it adapts to the program.
 FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 
@@ -257,5 +260,15 @@ def _features(settings: Settings) -> int:
         "FEATURE_ARGV": settings.argv,
         "FEATURE_POSIX_ONLY": settings.cpu_engine == "posix",
         "FEATURE_RIGHTS": is_privileged(),
+        "FEATURE_OTHER_CLOCK": has_other_clock(),
     }
     return sum(_C[name] for name, on in chosen.items() if on)
+
+
+def has_other_clock() -> bool:
+    """Is the clock of this process another one than the kernel's, as under libfaketime? True too where /proc is not the
+    kernel's own (lxcfs)."""
+    with suppress(OSError, ValueError, IndexError):
+        uptime_s = float(Path("/proc/uptime").read_text("ascii").split()[0])
+        return abs(time.clock_gettime(time.CLOCK_BOOTTIME) - uptime_s) > _SAME_CLOCK_S
+    return False

@@ -80,7 +80,7 @@ class Composed:
                 column = nulls[leaf.is_list].column(without_values, self._at + len(pages))
                 pages += nulls[leaf.is_list].page
             found.append(column)
-        self._write(pages)
+        self._write(bytes(pages))
         group = Struct().list(1, STRUCT, [column.metadata for column in found])
         group.integer(2, I64, sum(column.unfolded_bytes for column in found)).integer(3, I64, rows)
         group.integer(5, I64, group_at).integer(6, I64, sum(column.stored_bytes for column in found))
@@ -91,10 +91,7 @@ class Composed:
 
     def close(self, empty: memoryview, key_values: Mapping[str, str]) -> None:
         """Writes the footer. ``empty``: a Parquet file without rows that has all columns."""
-        replaced = {
-            _ROWS: integer(self._rows),
-            _GROUPS: list_of(STRUCT, self._groups),
-        }
+        replaced = {_ROWS: integer(self._rows), _GROUPS: list_of(STRUCT, self._groups)}
         footer, _ = _footer(empty)
         pairs = [Struct().binary(1, key.encode()).binary(2, value.encode()).end() for key, value in key_values.items()]
         made, has_pairs = Struct(), False

@@ -276,7 +276,6 @@ static const char *find_all(void) {
   if (!slots_are_libcs() || !next_has_libc_headers()) return "allocator";
   next.foreign_allocator = false;
   safe_read_init();
-  kernel_clock_ensure();
   if (safe_read_refused()) return "reads";
   python_init();
   if (!python_layout || python_layout->object_header || !python_symbols.data.start) return "layout";
@@ -291,6 +290,7 @@ static const char *begin(const char *path) {
   atomic_store(&state, BETWEEN);
   seal_process(false);
   if (spool_open(path)) return "spool";
+  kernel_clock_ensure();
   uint32_t process = find_process((pid_t)syscall(SYS_getpid));
   if (!process) return "process";
   memory_session++;

@@ -8,6 +8,7 @@
 #include "shared/arch/arch.h"
 #include "shared/clock.h"
 #include "shared/interpreter/elf_image.h"
+#include "shared/spool.h"
 
 /* True if the process's clock_gettime comes from the library that has getauxval, which nobody replaces. */
 static bool is_libcs(void) {
@@ -19,7 +20,7 @@ static bool is_libcs(void) {
 void kernel_clock_ensure(void) {
   const ElfW(Ehdr) *head = (const void *)getauxval(AT_SYSINFO_EHDR);
   struct elf_image image;
-  if (is_libcs() || !head) return;
+  if (is_libcs() || !head || (spool->features & FEATURE_OTHER_CLOCK)) return;
   const ElfW(Phdr) *segments = (const void *)((uintptr_t)head + head->e_phoff), *first = segments;
   while (first < segments + head->e_phnum && first->p_type != PT_LOAD) first++;
   if (first == segments + head->e_phnum) return;

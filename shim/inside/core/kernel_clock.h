@@ -4,8 +4,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* From now on the shim reads the kernel's clock if the process's clock_gettime is not libc's: libfaketime says another time,
- * and the recorder's times are the kernel's. Context: normal. */
+/* From now on the shim reads the kernel's clock if the process's clock_gettime is not libc's: libfaketime says another time.
+ * Where the recorder does not read the kernel's clock either, nothing changes. Call it when the spool is open. Context: normal. */
 void kernel_clock_ensure(void);
 
 #pragma GCC visibility pop

@@ -411,6 +411,16 @@ def test_the_header_says_how_allocations_and_copies_are_sampled(tmp_path, settin
     made.close()
 
 
+@pytest.mark.parametrize(("behind_s", "is_other"), [(0.0, False), (86_400.0, True)])
+def test_a_clock_that_is_not_the_kernels_is_told_to_processes(
+    behind_s: float, is_other: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under libfaketime: they read the same one then, since times of two clocks cannot be compared."""
+    read = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) - behind_s)
+    assert spool_file.has_other_clock() == is_other
+
+
 def test_chunks_are_allocated_for_real_and_ahead_of_use(tmp_path):
     made = make_space(tmp_path)
     made.offer_ahead()
