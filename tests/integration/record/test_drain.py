@@ -409,7 +409,8 @@ def test_what_waits_when_the_conversion_is_killed_is_recovered(tmp_path: Path) -
     (folder / FACTS_NAME).write_text(json.dumps(asdict(facts(tmp_path))))
     assert run([sys.executable, "-c", KILLED, folder]).status == 128 + 9
     (unfinished,) = folder.glob("*.tmp")
-    assert unfinished.stat().st_size > 10_000 and [each.name for each in tmp_path.iterdir()] == [folder.name]
+    assert unfinished.stat().st_size > 5_000  # whole row groups; a trace without one has four bytes
+    assert [each.name for each in tmp_path.iterdir()] == [folder.name]
     assert run([*tool("scalene-record"), "--recover", folder]).status == 0
     stored = duckdb.sql(f"SELECT t_ns FROM '{tmp_path / 't.parquet'}' WHERE kind = 'cpu'").fetchnumpy()["t_ns"]
     assert np.array_equal(stored, np.arange(200_003)) and not folder.exists()
