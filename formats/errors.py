@@ -27,6 +27,7 @@
     │   └── BatchUnwritten        summaries could not be written
     ├── EndpointInvalid           profiles cannot be sent: the endpoint, or a variable about it, is not valid
     ├── ProfilesUnsent            the endpoint cannot be reached, or refuses all profiles
+    ├── LibraryMissing            a library of this package is not installed
     ├── TraceWriteError           a trace could not be written; .path names it
     └── NothingRecorded           the program did not run, so an earlier trace was kept
 
@@ -223,6 +224,13 @@ class ProfilesUnsent(TraceError):
 
 class NothingRecorded(TraceError):
     """The program did not run, so the trace of an earlier recording was not replaced."""
+
+
+class LibraryMissing(TraceError):
+    """A library of this package is not installed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The recording library {name} is not installed. Install scalene-trace again.")
 
 
 class TraceWriteError(_PathError):

@@ -7,7 +7,7 @@ import errno
 import os
 from collections.abc import Sequence
 
-from .shim_library import watch_library
+from ..formats.libraries import watch_library
 
 
 def read_memory(pid: int, address: int, size: int) -> bytes:

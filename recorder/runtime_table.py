@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .shim_library import watch_library
+from ..formats.libraries import watch_library
 
 #: As much of it as is asked for (pylayout.h).
 RUNTIME_BYTES = 1024

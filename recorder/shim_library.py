@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..formats.errors import LibraryMissing
+from ..formats.libraries import SHIM_NAME, library_path
 from .errors import SetupError
 
-LIBRARY_NAME = "libscalene_shim.so"
-#: The library that runs inside the recorder, beside the shim.
+#: The library that is loaded into processes that run already, beside the shim.
 ATTACHED_NAME = "libscalene_attached.so"
-WATCH_NAME = "libscalene_watch.so"
-#: An environment variable that names another shim, for example a debug build.
-OVERRIDE_VARIABLE = "SCALENE_TRACE_SHIM"
 #: The loader splits LD_PRELOAD at spaces and colons and expands "$"; shells split at ";".
 _UNUSABLE = frozenset(" :;$\\")
 
 
 def find_shim() -> Path:
     """Path of the shim library. Raises SetupError when it is not installed."""
-    override = os.environ.get(OVERRIDE_VARIABLE)
-    candidates = [Path(override)] if override else _candidates()
-    for path in candidates:
-        if path.is_file():
-            return path.resolve()
-    raise SetupError(f"The recording library {LIBRARY_NAME} is not installed. Install scalene-trace again.")
+    try:
+        return library_path(SHIM_NAME)
+    except LibraryMissing as error:
+        raise SetupError(str(error)) from error
 
 
 @contextmanager
@@ -46,7 +40,7 @@ def preloadable_shim(output_folder: Path) -> Iterator[Path]:
 
     folder = _private_folder(output_folder)
     try:
-        copy = folder / LIBRARY_NAME
+        copy = folder / SHIM_NAME
         shutil.copyfile(shim, copy)
         yield copy
     finally:
@@ -64,24 +58,13 @@ def unrecorded_environment() -> dict[str, str]:
         **os.environ,
         "SCALENE_TRACE_SPOOL": "",
     }  # the shim would add what is missing, but leaves other spools alone
-    others = [each for each in re.split("[ :]", environment.pop("LD_PRELOAD", "")) if Path(each).name != LIBRARY_NAME]
+    others = [each for each in re.split("[ :]", environment.pop("LD_PRELOAD", "")) if Path(each).name != SHIM_NAME]
     return environment | ({"LD_PRELOAD": ":".join(others)} if any(others) else {})
 
 
 def attached_library() -> Path:
     """The library that is loaded into processes that run already. Raises SetupError."""
     return find_shim().with_name(ATTACHED_NAME)
-
-
-def watch_library() -> ctypes.CDLL:
-    """The library that runs inside the recorder; ``ctypes.get_errno`` is of its last call. Raises SetupError, OSError."""
-    return ctypes.CDLL(str(find_shim().with_name(WATCH_NAME)), use_errno=True)
-
-
-def _candidates() -> list[Path]:
-    package = sys.modules[__name__.partition(".")[0]]
-    roots = [*package.__path__, *(str(Path(entry, "scalene_trace")) for entry in sys.path)]
-    return [Path(root, "shim", LIBRARY_NAME) for root in roots]
 
 
 def _private_folder(output_folder: Path) -> Path:

@@ -13,6 +13,7 @@ metadata holds a CRC-32 of the whole file, see :mod:`.integrity`.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -50,6 +51,8 @@ _LEVEL, _TEXT_LEVEL, _LONG_TEXT_LEVEL, _LONG_TEXT_BYTES = 9, 5, 3, 8 << 20
 #: A trace with few rows has no dictionaries, of which each would take a page. Level 17 would make it 0.2 to 3 % smaller, in 2 to
 #: 6 ms more.
 _FEW_ROWS, _FEW_BYTES = 5_000, 1 << 20
+#: Of row groups. With libc's allocator this releases all of the process, whose pages would fault again after each one.
+_GROUPS_BETWEEN_RELEASES = 8
 #: The common columns ``trace_id`` and ``kind``, and their type in memory.
 _FEW_TEXTS, _FEW = 2, pa.dictionary(pa.int8(), pa.string())
 
@@ -181,6 +184,7 @@ class _Groups:
     def __init__(self, composed: Composed, options: _Options) -> None:
         self._composed, self._options = composed, options
         self._last: Beside[None] | None = None
+        self._number = itertools.count(1)
 
     def __enter__(self) -> _Groups:
         return self
@@ -211,7 +215,8 @@ class _Groups:
 
     def _write(self, held: list[pa.Table]) -> None:
         self._composed.add(_in_memory(held[0].schema, held, self._options))
-        pa.default_memory_pool().release_unused()
+        if next(self._number) % _GROUPS_BETWEEN_RELEASES == 0:
+            pa.default_memory_pool().release_unused()
 
 
 def _is_small(group: Sequence[Block]) -> bool:

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from ...formats.dataclass import dataclass
+from ...formats.libraries import watch_library
 from ...formats.spool.layout import constants, ffi
 from ..convert.running import started_ns
-from ..shim_library import watch_library
 from .facts import (
     Life,
     children_of,

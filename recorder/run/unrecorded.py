@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from ...formats.dataclass import dataclass
+from ...formats.errors import LibraryMissing
+from ...formats.libraries import watch_library
 from ...formats.spool.losses import shim_losses
-from ..errors import SetupError
-from ..shim_library import watch_library
 
 _REASONS = {
     "unrecorded_static": "it is a static binary, which loads no shared library",
@@ -45,6 +45,6 @@ def unrecorded(executable: str, preload: bytes) -> Unrecorded | None:
     known."""
     try:
         loss = watch_library().scalene_unrecorded(os.fsencode(executable), preload)
-    except (OSError, SetupError, AttributeError):
+    except (OSError, LibraryMissing, AttributeError):
         return None
     return Unrecorded(loss) if loss >= 0 else None

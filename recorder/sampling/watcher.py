@@ -10,8 +10,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import SetupError
-from ..shim_library import watch_library
+from ...formats.errors import LibraryMissing
+from ...formats.libraries import watch_library
 
 _JOIN_S = 10.0
 _PATIENCE_NS = 1_000_000_000
@@ -34,7 +34,7 @@ class Watcher:
             self._library = watch_library()
             _open_many_files()
             self._thread.start()
-        except (OSError, SetupError, RuntimeError):
+        except (OSError, LibraryMissing, RuntimeError):
             self.failures = 1
 
     def stop(self) -> None:

@@ -8,11 +8,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ....formats.libraries import SHIM_NAME
 from ...errors import SetupError
 from ...folder.files import SPOOL_NAME
 from ...folder.held import HeldFolder
 from ...rights.identity import may_use_descriptors, read_identity
-from ...shim_library import LIBRARY_NAME, attached_library
+from ...shim_library import attached_library
 from ...spool.spool_file import seccomp_filters
 from ..facts import life_of, mappings_of
 from ..interpreter import find_interpreter
@@ -161,7 +162,7 @@ def _refusal_of_access(pid: int) -> str | None:
 def _refusal_of_process(pid: int) -> str | None:
     if reason := _refusal_of_access(pid):
         return reason
-    if any(each.path.endswith(f"/{LIBRARY_NAME}".encode()) for each in mappings_of(pid)):
+    if any(each.path.endswith(f"/{SHIM_NAME}".encode()) for each in mappings_of(pid)):
         return "it was started by scalene-record, whose recording has its memory"
     return _filter_of(pid)
 

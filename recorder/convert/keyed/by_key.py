@@ -13,11 +13,17 @@ from ....formats.trace.columns import Masked
 
 Ints = npt.NDArray[np.int64]
 
+#: Equal keys that follow each other are looked up once, if there are so many times fewer of these runs.
+_FEWER_RUNS = 4
+
 
 def index_of(sorted_keys: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Ints:
     """The index of each of ``wanted`` in ``sorted_keys`` (distinct), -1 = it is not there."""
     if not len(sorted_keys):
         return np.full(len(wanted), -1, np.int64)
+    starts = np.flatnonzero(np.append(True, wanted[1:] != wanted[:-1])[: len(wanted)])
+    if len(starts) < len(wanted) // _FEWER_RUNS:  # one after the other, as most events are
+        return np.repeat(index_of(sorted_keys, wanted[starts]), np.diff(np.append(starts, len(wanted))))
     at = np.minimum(np.searchsorted(sorted_keys, wanted), len(sorted_keys) - 1)
     return np.where(sorted_keys[at] == wanted, at, -1)
 

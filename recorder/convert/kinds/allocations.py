@@ -19,6 +19,7 @@ from ....formats.spool.layout import constants, names_of, rows_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded, Masked
 from ....formats.trace.text import storable
+from ..keyed.by_key import index_of
 from ..native.frames import NativeFrames
 from ..survey.columns import Ints, chosen_of, rows_by_key, thread_ids, valid_sizes
 from ..survey.later import Later
@@ -34,8 +35,9 @@ _NOTED = {"NOTE_TYPE": "type", "NOTE_NATIVE": "native"}
 _TYPE_CHARACTERS = 200
 #: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
-#: Ids are looked up in a table if that has at most so many places for each of them.
-_CLOSE_IDS = 16
+#: Ids count up, so that most of them are close to the last one. These are looked up in a table, which has at most so many
+#: places for each id; what has lived for long is older.
+_CLOSE_IDS = 2
 #: Batches with fewer records than so many times less than what is held back wait.
 _SMALL_TIMES = 2
 #: The coarsest interval is 2 to this power.
@@ -237,15 +239,26 @@ def _named_rows(allocs: Bulk, others: Bulk) -> Ints:
 
 def _first_places(ids: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> Ints:
     """For each of ``wanted`` its first place in ``ids``, of which there is at least one; -1 = none."""
-    first, last = ids.min(), ids.max()
-    if last - first < _CLOSE_IDS * len(ids):  # ids count up, so mostly
-        places = np.full(int(last - first) + 2, -1, np.int64)  # one more for what is not between them
-        places[(ids - first)[::-1]] = np.arange(len(ids))[::-1]  # in reverse order, so that the first one stays
-        found: Ints = places[np.minimum(wanted - first, np.uint64(len(places) - 1))]
-        return found
+    last = ids.max()
+    first = last - min(last - ids.min(), np.uint64(_CLOSE_IDS * len(ids)))
+    places = np.full(int(last - first) + 2, -1, np.int32)  # one more for what is not between them
+    is_old = ids < first
+    old = np.flatnonzero(is_old)
+    recent = np.flatnonzero(~is_old)[::-1] if len(old) else np.arange(len(ids))[::-1]
+    places[ids[recent] - first] = recent  # in reverse order, so that the first one stays
+    # what is below the first one wraps
+    found: Ints = places[np.minimum(wanted - first, np.uint64(len(places) - 1))].astype(np.int64)
+    if len(old):
+        rest = np.flatnonzero(wanted < first)
+        found[rest] = _first_of_any(ids[old], old, wanted[rest])
+    return found
+
+
+def _first_of_any(ids: npt.NDArray[np.uint64], rows: Ints, wanted: npt.NDArray[np.uint64]) -> Ints:
+    """For each of ``wanted`` the first of ``rows`` whose id it is, -1 = none."""
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
-    return np.where(ids[order[at]] == wanted, order[at], -1)
+    return np.where(ids[order[at]] == wanted, rows[order[at]], -1)
 
 
 def _rows(allocs: Bulk, frees: Bulk, lives: _Lives) -> _Rows:
@@ -340,5 +353,4 @@ def _types(names: Mapping[int, str], freed: npt.NDArray[np.uint64], noted: npt.N
 def _codes_of(hashes: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
     if not len(hashes):
         return np.full(len(wanted), -1, np.int32)
-    at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
-    return np.where(hashes[at] == wanted, at, -1).astype(np.int32)
+    return index_of(hashes, wanted).astype(np.int32)

@@ -16,11 +16,12 @@ import duckdb
 import pytest
 
 from scalene_trace.cli.record.options import OPTIONS, Split, read_options, settings_of, split_command_line
+from scalene_trace.formats.libraries import SHIM_NAME
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.formats.version import VERSION
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.settings import Settings
-from scalene_trace.recorder.shim_library import LIBRARY_NAME, find_shim
+from scalene_trace.recorder.shim_library import find_shim
 from tests.support.command_line import interrupted_import
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import environment, tool
@@ -464,7 +465,7 @@ def test_ctrl_z_stops_the_job_and_it_goes_on(tmp_path):
 
 
 def test_an_install_path_with_spaces_and_colons_records(tmp_path):
-    library = tmp_path / "a b:c" / LIBRARY_NAME
+    library = tmp_path / "a b:c" / SHIM_NAME
     library.parent.mkdir()
     library.write_bytes(find_shim().read_bytes())
     code = "import os; print(os.environ['LD_PRELOAD'])"
@@ -484,9 +485,7 @@ def test_other_preloaded_libraries_come_after_ours(tmp_path):
 def test_a_missing_shim_is_a_sentence_and_the_program_does_not_run(tmp_path):
     status, out, err = run("-c", "print(1)", cwd=tmp_path, env=os.environ | {"SCALENE_TRACE_SHIM": "/no/such.so"})
     assert (status, out) == (125, "")
-    assert (
-        err == f"scalene-record: The recording library {LIBRARY_NAME} is not installed. Install scalene-trace again.\n"
-    )
+    assert err == f"scalene-record: The recording library {SHIM_NAME} is not installed. Install scalene-trace again.\n"
 
 
 def test_a_full_disk_is_reported_before_the_program_starts(tmp_path):

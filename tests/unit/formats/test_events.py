@@ -147,3 +147,86 @@ def test_chunks_with_events_alone_are_read_like_others(tmp_path: Path, monkeypat
     for kind in found.bulk:
         assert found.bulk[kind].records.tolist() == slowly.bulk[kind].records.tolist()
         assert found.bulk[kind].process.tolist() == slowly.bulk[kind].process.tolist()
+
+
+def told_of(record: bytes) -> tuple[list[tuple[str, dict[str, int]]], int]:
+    """What a record of events says, event by event: kind and fields that are not 0 of each; and how many events are damaged."""
+    head = np.frombuffer(record, struct_dtype("record_events"), 1)[0]
+    rows = np.frombuffer(record, struct_dtype("spool_event"), offset=LINE)
+    names = {number: name.removeprefix("EVENT_") for name, number in C.items() if name.startswith("EVENT_")}
+    thread, collections, stacks, types = int(head["thread"]), int(head["collections"]), {}, {}
+    found, damaged, before, is_over = [], 0, None, False
+    for after_ns, kind, stack, more, value in rows.tolist():
+        is_over = is_over or not kind or not value
+        if is_over:
+            damaged += bool(kind and value and head["head"] & 0xFFFF == C["RECORD_EVENTS"])
+            continue
+        name, bytes_before, before = names.get(kind), before, None
+        timed = {"thread": thread, "collections": collections, "t_ns": int(head["t_ns"]) + after_ns, "id": value}
+        if name == "STACK" and stack:
+            stacks[stack] = value
+        elif name == "TYPE_NAME" and more & 255:
+            types[more & 255] = value
+        elif name == "THREAD":
+            thread, collections = value & 0xFFFFFFFF, value >> 32
+        elif name == "BYTES":
+            before = (stack, more, value)
+        elif name == "FREE":
+            found.append(
+                ("free", timed | {"stack": stacks.get(stack), "type": types.get(more & 255), "flags": more >> 8})
+            )
+        elif name == "TYPED":
+            note = {"thread": thread, "id": value, "type": types.get(more & 255), "flags": C["NOTE_TYPE"]}
+            found.append(("note", note))
+        elif name == "ALLOC" or (name == "ALLOC_LARGE" and bytes_before):
+            source, beyond, size = (
+                bytes_before if name == "ALLOC_LARGE" else (C["ALLOC_PYMALLOC"] | 128, 0, more & 1023)
+            )
+            flags = int(head["flags"]) & (0xFFFF if source & 128 else 0xFFFF ^ C["ALLOC_PYTHON"])
+            usable = size + beyond if name == "ALLOC_LARGE" else more // 1024 * 16
+            sizes = {"size_bytes": size, "usable_bytes": usable, "interval_bytes": 1, "source": source & 127}
+            found.append(("alloc", timed | sizes | {"stack": stacks.get(stack), "flags": flags}))
+        else:
+            damaged += name not in ("STACK", "TYPE_NAME")
+    return [(kind, {name: value for name, value in fields.items() if value}) for kind, fields in found], damaged
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_events_are_the_records_that_reading_them_one_by_one_gives(tmp_path: Path, seed: int) -> None:
+    random, builder, records = np.random.default_rng(seed), SpoolBuilder(), []
+    for number in range(40):
+        rows = np.zeros((LINES - 1) * LINE // 16, struct_dtype("spool_event"))
+        rows["after_ns"] = np.sort(random.integers(0, 1 << 32, len(rows)))
+        rows["kind"] = random.integers(1, 9 + (number % 8 == 0), len(rows))
+        rows["stack"], rows["more"] = random.integers(0, 256, len(rows)), random.integers(0, 1 << 16, len(rows))
+        rows["value"] = random.integers(1, 1 << 46, len(rows), np.uint64)
+        rows["kind"][1:][(rows["kind"][1:] == C["EVENT_ALLOC_LARGE"]) & (random.random(len(rows) - 1) < 0.7)] = 0
+        rows["kind"][rows["kind"] == 0] = C["EVENT_ALLOC"]
+        missing = random.integers(0, len(rows), 2) if number % 4 == 0 else []
+        rows["value"][missing] = 0
+        head = np.zeros(1, struct_dtype("record_events"))
+        for name, value in HEADER.items():
+            head[name] = value
+        head["t_ns"] += number << 32
+        kind = "SPOOL_OPEN_EVENTS" if number % 8 == 4 else "RECORD_EVENTS"
+        head["head"] = C[kind] | LINES << 16
+        records.append(head.tobytes() + rows.tobytes())
+        builder.raw(records[-1], 2 + number % 3)
+    found = [told_of(record) for record in records]
+    batch = read(builder, tmp_path)
+    for kind in ("alloc", "free", "note"):
+        expected = [fields for told, _ in found for name, fields in told if name == kind]
+        got = [fields(batch, kind, row) for row in range(len(batch.bulk[kind]))]
+        assert len(expected) > 100 and sorted(map(str, map(sorted, map(dict.items, got)))) == sorted(
+            map(str, map(sorted, map(dict.items, expected)))
+        )
+    assert batch.damaged == sum(damaged for _, damaged in found) > 0
+    brief = read(builder, tmp_path, briefly=True)
+    assert brief.damaged == batch.damaged
+    timed = [fields for told, _ in found for name, fields in told if name != "note"]
+    rows = brief.bulk["alloc"].records
+    assert {(each["thread"], each["collections"]) for each in timed} <= set(
+        zip(rows["thread"].tolist(), rows["collections"].tolist(), strict=True)
+    )
+    assert {each["stack"] for each in timed if "stack" in each} <= set(rows["stack"].tolist())
+    assert max(each["t_ns"] for each in timed) <= int(rows["t_ns"].max())

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.formats.libraries import OVERRIDE_VARIABLE, SHIM_NAME
 from scalene_trace.formats.spool.layout import constants
 from scalene_trace.formats.units import UnitError, file_size_text, parse_size
 from scalene_trace.recorder import option_values, shim_library
@@ -507,10 +508,10 @@ def test_if_space_is_missing_a_part_is_offered_and_the_failure_counted(tmp_path,
 
 @pytest.mark.parametrize("name", ["with space", "with:colon", "with$dollar", "with;semicolon", "with\nnewline"])
 def test_a_path_that_the_loader_cannot_take_is_copied_for_the_recording(tmp_path, monkeypatch, name):
-    library = tmp_path / name / shim_library.LIBRARY_NAME
+    library = tmp_path / name / SHIM_NAME
     library.parent.mkdir()
     library.write_bytes(b"shim")
-    monkeypatch.setenv(shim_library.OVERRIDE_VARIABLE, str(library))
+    monkeypatch.setenv(OVERRIDE_VARIABLE, str(library))
     with shim_library.preloadable_shim(tmp_path) as path:
         assert path.read_bytes() == b"shim"
         assert shim_library.usable(path)
@@ -521,7 +522,7 @@ def test_a_path_that_the_loader_cannot_take_is_copied_for_the_recording(tmp_path
 def test_a_plain_path_is_used_as_it_is_and_a_missing_shim_is_a_sentence(tmp_path, monkeypatch):
     library = tmp_path / "lib.so"
     library.touch()
-    monkeypatch.setenv(shim_library.OVERRIDE_VARIABLE, str(library))
+    monkeypatch.setenv(OVERRIDE_VARIABLE, str(library))
     with shim_library.preloadable_shim(tmp_path) as path:
         assert path == library
     library.unlink()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from scalene_trace.recorder.shim_library import LIBRARY_NAME, unrecorded_environment
+from scalene_trace.formats.libraries import SHIM_NAME
+from scalene_trace.recorder.shim_library import unrecorded_environment
 
 
 @pytest.mark.parametrize(
     ("preloaded", "left"),
     [
-        (f"/a/{LIBRARY_NAME}:libm.so.6 /b.so", "libm.so.6:/b.so"),
-        (f"/a/{LIBRARY_NAME}", None),
+        (f"/a/{SHIM_NAME}:libm.so.6 /b.so", "libm.so.6:/b.so"),
+        (f"/a/{SHIM_NAME}", None),
         ("libm.so.6", "libm.so.6"),
         (None, None),
     ],
