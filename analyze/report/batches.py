@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 HELD_BYTES = 180_000_000
 #: Planning the queries of a lighter batch costs more than reducing it in parallel saves.
 LEAST_BYTES = 15_000_000
+#: A batch takes most memory at its end. From so many rounds of batches on, the first ones are of different sizes, so that
+#: those of one moment do not end together: 475 instead of 540 MiB for a hundred traces on two cores.
+STAGGERED_ROUNDS = 4
 #: Weight of a trace in addition to the size of its file, and of each frame of its stacks, which are unpacked in memory.
 TRACE_BYTES, FRAME_BYTES = 1_000_000, 6
 #: Weight per byte of a trace whose number of frames is unknown (formats before 1.5); measured on traces with deep stacks.
@@ -102,17 +105,19 @@ def batches_of(paths: Sequence[Path], cores: int) -> tuple[list[list[Path]], int
     number = math.ceil(len(_cut(weights, share)) / at_once) * at_once
     limits = range(heaviest, share)
     limit = heaviest + bisect_left(limits, True, key=lambda limit: len(_cut(weights, limit)) <= number)
-    counts, remaining = _cut(weights, limit), iter(paths)
+    firsts = [limit * part // at_once for part in range(1, at_once)] if number >= STAGGERED_ROUNDS * at_once else []
+    counts, remaining = _cut(weights, limit, firsts), iter(paths)
     return [[next(remaining) for _ in range(count)] for count in counts], min(at_once, len(counts))
 
 
-def _cut(weights: Sequence[int], limit: int) -> list[int]:
-    """The number of consecutive items in each batch, if none weighs more than ``limit`` (at least the largest weight)."""
-    counts, room = list[int](), 0
+def _cut(weights: Sequence[int], limit: int, firsts: Sequence[int] = ()) -> list[int]:
+    """The number of consecutive items in each batch, if none weighs more than ``limit`` (at least the largest weight), and the
+    first ones no more than ``firsts``, unless they have one item."""
+    counts, room, limits = list[int](), 0, iter(firsts)
     for weight in weights:
         if weight > room or not counts:
             counts.append(0)
-            room = limit
+            room = max(next(limits, limit), weight)
         counts[-1] += 1
         room -= weight
     return counts

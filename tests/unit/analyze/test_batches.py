@@ -45,8 +45,9 @@ def test_what_is_reduced_at_one_moment_fits(weights: list[int], cores: int) -> N
 @pytest.mark.parametrize(
     ("weights", "cores", "sizes", "at_once"),
     [
-        ([78 * MB // 10] * 100, 2, [10] * 10, 2),  # all busy to the end
-        ([27 * MB] * 100, 2, [3] * 33 + [1], 2),
+        ([78 * MB // 10] * 100, 2, [5] + [10] * 9 + [5], 2),  # all busy to the end, and none at its end with another
+        ([27 * MB] * 100, 2, [1] + [3] * 33, 2),
+        ([20 * MB] * 100, 4, [1, 1, 1] + [2] * 48 + [1], 4),
         ([27 * MB] * 7, 2, [2, 2, 2, 1], 2),
         ([179 * MB] * 3, 2, [1, 1, 1], 1),  # two at once would not fit
         ([1 * MB] * 100, 64, [17] * 5 + [15], 6),  # many cores must not lead to many small batches
