@@ -13,14 +13,15 @@ from .errors import LibraryMissing
 SHIM_NAME = "libscalene_shim.so"
 #: The library that runs inside the recorder.
 WATCH_NAME = "libscalene_watch.so"
-#: An environment variable that names another shim, for example a debug build. The other libraries are beside it.
+#: An environment variable that names another shim, for example a debug build.
 OVERRIDE_VARIABLE = "SCALENE_TRACE_SHIM"
 
 
 def library_path(name: str) -> Path:
-    """The path of the library ``name``. Raises LibraryMissing."""
-    override = os.environ.get(OVERRIDE_VARIABLE)
-    for path in [_overriding(Path(override), name)] if override else _installed(name):
+    """The path of the library ``name``: of another one than the shim, that beside the shim, or else an installed one. Raises
+    LibraryMissing."""
+    candidates = _shims() if name == SHIM_NAME else [*_beside(name), *_installed(name)]
+    for path in candidates:
         if path.is_file():
             return path.resolve()
     raise LibraryMissing(name)
@@ -36,8 +37,16 @@ def _loaded(path: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(path), use_errno=True)
 
 
-def _overriding(shim: Path, name: str) -> Path:
-    return shim if name == SHIM_NAME else shim.resolve().with_name(name)
+def _shims() -> list[Path]:
+    override = os.environ.get(OVERRIDE_VARIABLE)
+    return [Path(override)] if override else _installed(SHIM_NAME)
+
+
+def _beside(name: str) -> list[Path]:
+    try:
+        return [library_path(SHIM_NAME).with_name(name)]
+    except LibraryMissing:
+        return []
 
 
 def _installed(name: str) -> list[Path]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..libraries import watch_library
+from ..errors import LibraryMissing
+from ..libraries import WATCH_NAME, watch_library
 from .layout import constants, struct_dtype
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ def slots_of(slots: Slots, found: Rows) -> Slots:
 
 def unfolded(found: Sequence[tuple[Slots, int]], briefly: bool = False) -> tuple[Unfolded, int]:
     """The records by kind with their processes, and the number of events that are invalid, or lost behind a missing one of a
-    finished record. ``found``: records of events, and the process that has written them; ``briefly``: instead, alloc
-    records with all stacks, threads, times and counts of collections that occur, without anything else. Raises
-    LibraryMissing, OSError."""
+    finished record. ``found``: records of events, and the process that has written them. They are read twice, so they must
+    be copies that no process changes. ``briefly``: instead, alloc records with all stacks, threads, times and counts of
+    collections that occur, without anything else. Raises LibraryMissing, OSError."""
     aligned = [(_aligned(slots), process) for slots, process in found]
     counted, into, made = _Unfolding(), _Unfolding(), Unfolded()
     _unfold(aligned, briefly, counted)
@@ -102,7 +103,10 @@ class _Unfolding(ctypes.Structure):
 
 
 def _unfold(found: Sequence[tuple[Slots, int]], briefly: bool, into: _Unfolding) -> None:
-    unfold = watch_library().scalene_unfold
+    try:
+        unfold = watch_library().scalene_unfold
+    except AttributeError as error:  # that of an older version
+        raise LibraryMissing(WATCH_NAME) from error
     unfold.restype = None
     for slots, process in found:
         count, writer = ctypes.c_int64(len(slots)), ctypes.c_int32(process)
