@@ -51,8 +51,9 @@ _LEVEL, _TEXT_LEVEL, _LONG_TEXT_LEVEL, _LONG_TEXT_BYTES = 9, 5, 3, 8 << 20
 #: A trace with few rows has no dictionaries, of which each would take a page. Level 17 would make it 0.2 to 3 % smaller, in 2 to
 #: 6 ms more.
 _FEW_ROWS, _FEW_BYTES = 5_000, 1 << 20
-#: Of row groups. With libc's allocator this releases all of the process, whose pages would fault again after each one.
-_GROUPS_BETWEEN_RELEASES = 8
+#: Of row groups of allocations, of which a recording of all of them has many. With libc's allocator a release is of the whole
+#: process, and its pages fault again for the next one. Others release each time: it keeps a recording of days smaller.
+_GROUPS_BETWEEN_RELEASES, _MANY = 8, frozenset({"alloc"})
 #: The common columns ``trace_id`` and ``kind``, and their type in memory.
 _FEW_TEXTS, _FEW = 2, pa.dictionary(pa.int8(), pa.string())
 
@@ -148,8 +149,9 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
                 frames += sum(_frames(block) for block in group)
                 takes_long = text_bytes(group) >= LONG_TEXT_BYTES or sum(block.rows for block in group) >= JOINED_ROWS
                 table = [_group_table(trace_id, group)]
+                is_one_of_many = any(block.kind.name in _MANY for block in group)
                 del group  # so that at most two are in memory: the next one, and one with long texts
-                written.add(table, takes_long)
+                written.add(table, takes_long, is_one_of_many)
         composed.close(_in_memory(_arrow_schema(schema.KINDS), [], options), _metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
@@ -199,23 +201,23 @@ class _Groups:
             if not kind:  # else the first error counts
                 raise
 
-    def add(self, held: list[pa.Table], takes_long: bool) -> None:
+    def add(self, held: list[pa.Table], takes_long: bool, is_one_of_many: bool) -> None:
         """Writes the table that ``held`` gives up as a row group; one that takes long in a thread, until the next row group
-        is there."""
+        is there. Memory that it took is released, but of many only now and then."""
         self._finish()
         if takes_long:
-            self._last = Beside(partial(self._write, held), "row group")
+            self._last = Beside(partial(self._write, held, is_one_of_many), "row group")
         else:
-            self._write(held)
+            self._write(held, is_one_of_many)
 
     def _finish(self) -> None:
         if self._last:
             self._last.result()
         self._last = None
 
-    def _write(self, held: list[pa.Table]) -> None:
+    def _write(self, held: list[pa.Table], is_one_of_many: bool) -> None:
         self._composed.add(_in_memory(held[0].schema, held, self._options))
-        if next(self._number) % _GROUPS_BETWEEN_RELEASES == 0:
+        if not is_one_of_many or next(self._number) % _GROUPS_BETWEEN_RELEASES == 0:
             pa.default_memory_pool().release_unused()
 
 
