@@ -85,13 +85,13 @@ def test_an_interrupt_waits_for_the_texts(tmp_path: Path, monkeypatch: pytest.Mo
                 raise KeyboardInterrupt
             super().result()
 
-    def slow(self: object, held: list[object]) -> None:
+    def slow(self: object, held: list[object], is_one_of_many: bool) -> None:
         time.sleep(0.3)
         done.append(held.pop())
 
     monkeypatch.setattr(writer, "Beside", Interrupted)
     monkeypatch.setattr(writer._Groups, "_write", slow)
     with pytest.raises(KeyboardInterrupt), writer._Groups(cast(Any, None), cast(Any, None)) as groups:
-        groups.add([cast(Any, "texts")], True)
-        groups.add([cast(Any, "more")], False)
+        groups.add([cast(Any, "texts")], True, False)
+        groups.add([cast(Any, "more")], False, False)
     assert done == ["texts"]
