@@ -46,12 +46,10 @@ class ByKey:
 
     def of(self, keys: npt.NDArray[np.integer[Any]], default: int = 0) -> Ints:
         """The value of each of ``keys``, ``default`` where it has none."""
-        if not len(self.keys):
-            return np.full(len(keys), default, np.int64)
         if len(keys) > 1 and (keys == keys[0]).all():  # records of one process, most often
             return np.repeat(self.of(keys[:1], default), len(keys))
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.values[at], default)
+        at = index_of(self.keys, keys)
+        return np.where(at >= 0, self.values[at] if len(self.values) else default, default)
 
     def one(self, key: int, default: int = 0) -> int:
         """The value of ``key``."""

@@ -351,6 +351,4 @@ def _types(names: Mapping[int, str], freed: npt.NDArray[np.uint64], noted: npt.N
 
 
 def _codes_of(hashes: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-    if not len(hashes):
-        return np.full(len(wanted), -1, np.int32)
     return index_of(hashes, wanted).astype(np.int32)
